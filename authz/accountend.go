@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"time"
 
+	"gatehouse.example/audit"
 	"gatehouse.example/internal/quietlog"
 	"gatehouse.example/storage"
 	"gatehouse.example/templates"
@@ -41,7 +42,7 @@ func (s *Server) endAll(w http.ResponseWriter, r *http.Request, session liveSess
 	if err := s.endGrants(r, session, "", ""); err != nil {
 		return err
 	}
-	s.note(r.Context(), session.Subject, storage.Event{What: eventApplicationsEnded})
+	s.happened(r.Context(), fact{kind: audit.GrantRevoked, person: session.Subject, shown: eventApplicationsEnded})
 	return s.done(w, r, session, applicationsPath, language.Say("applications.endedAll.title"), language.Say("applications.endedAll.message", "count", s.minutes()))
 }
 
@@ -77,7 +78,9 @@ func (s *Server) endOneGrant(r *http.Request, session liveSession, id string) er
 	}
 	s.cfg.Logger.InfoContext(quietlog.Always(r.Context()), "grant ended by the person", "sub", session.Subject, "client", g.ClientID, "grant", g.ID)
 	if g.State != storage.GrantRevoked {
-		s.note(r.Context(), session.Subject, storage.Event{What: eventApplicationEnded, About: cmp.Or(g.ClientName, hostOfClient(s.clients.Known(g.ClientID)))})
+		ended := ofGrant(audit.GrantRevoked, g)
+		ended.shown, ended.about = eventApplicationEnded, cmp.Or(g.ClientName, hostOfClient(s.clients.Known(g.ClientID)))
+		s.happened(r.Context(), ended)
 	}
 	return nil
 }
@@ -116,7 +119,7 @@ func (s *Server) endGrants(r *http.Request, session liveSession, clientID, name 
 	ended, err := s.cfg.Store.EndGrants(ctx, session.Subject, clientID, endedByPerson)
 	s.cfg.Logger.InfoContext(quietlog.Always(r.Context()), "grants ended by the person", "sub", session.Subject, "client", clientID, "ended", ended, "error", err)
 	if clientID != "" && ended > 0 {
-		s.note(r.Context(), session.Subject, storage.Event{What: eventApplicationEnded, About: name})
+		s.happened(r.Context(), fact{kind: audit.GrantRevoked, person: session.Subject, client: clientID, shown: eventApplicationEnded, about: name})
 	}
 	if err == nil {
 		return nil
@@ -140,6 +143,7 @@ func (s *Server) forget(w http.ResponseWriter, r *http.Request, session liveSess
 	if err := s.cfg.Store.DeleteConsent(r.Context(), session.Subject, f.get("forget")); err != nil {
 		return uncertain(err)
 	}
+	s.happened(r.Context(), fact{kind: audit.ConsentForgotten, person: session.Subject, client: f.get("forget")})
 	s.cfg.Logger.InfoContext(quietlog.Always(r.Context()), "remembered consent forgotten", "sub", session.Subject, "client", f.get("forget"))
 	return s.done(w, r, session, rememberedPath, language.Say("remembered.forgotten.title"), language.Say("remembered.forgotten.message"))
 }

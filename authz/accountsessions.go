@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 
+	"gatehouse.example/audit"
 	"gatehouse.example/internal/quietlog"
 	"gatehouse.example/storage"
 	"gatehouse.example/templates"
@@ -53,7 +54,7 @@ func (s *Server) endListed(w http.ResponseWriter, r *http.Request, session liveS
 	if one.ID() == session.ID() {
 		return s.signedOut(w, r)
 	}
-	s.note(r.Context(), session.Subject, storage.Event{What: eventSessionEnded, About: one.Browser})
+	s.happened(r.Context(), fact{kind: audit.SignedOut, person: session.Subject, shown: eventSessionEnded, about: one.Browser})
 	return s.done(w, r, session, sessionsPath, language.Say("sessions.ended.title"), language.Say("sessions.ended.message"))
 }
 
@@ -64,7 +65,7 @@ func (s *Server) signOutElsewhere(w http.ResponseWriter, r *http.Request, sessio
 		return uncertain(err)
 	}
 	s.cfg.Logger.InfoContext(quietlog.Always(r.Context()), "other sessions ended by the person", "user", session.UserName, "sub", session.Subject)
-	s.note(r.Context(), session.Subject, storage.Event{What: eventSessionsEnded})
+	s.happened(r.Context(), fact{kind: audit.SignedOut, person: session.Subject, shown: eventSessionsEnded})
 	return s.done(w, r, next, sessionsPath, language.Say("sessions.endedOthers.title"), language.Say("sessions.endedOthers.message"))
 }
 

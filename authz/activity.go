@@ -46,25 +46,6 @@ func newActivity(cfg Config) *activity {
 	return &activity{store: cfg.Store, now: cfg.Now, pending: map[string]storage.Activity{}}
 }
 
-// note records something that happened to a person, for the page on which people see it.
-// Event.At is now and Event.From the network of the requester unless they are set. A sign-in
-// takes with it the number of those that failed before.
-func (s *Server) note(ctx context.Context, subject string, e storage.Event) {
-	if e.At.IsZero() {
-		e.At = s.cfg.Now()
-	}
-	if e.From == "" {
-		e.From = shownNetwork(ctx)
-	}
-	s.activity.change(subject, func(a *storage.Activity) { a.Add(e) })
-}
-
-// noteByProvider records what a provider caused. No browser and no network of the person did.
-func (s *Server) noteByProvider(subject, what, provider string) {
-	e := storage.Event{What: what, At: s.cfg.Now(), About: provider}
-	s.activity.change(subject, func(a *storage.Activity) { a.Add(e) })
-}
-
 // noteRefused counts a sign-in that failed for a person who exists. It is never listed by
 // itself: whoever guesses passwords must not remove what happened from the list.
 func (s *Server) noteRefused(ctx context.Context, subject string) {

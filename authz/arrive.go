@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"time"
 
+	"gatehouse.example/audit"
 	"gatehouse.example/authz/upstream"
 	"gatehouse.example/internal/quietlog"
 	"gatehouse.example/storage"
@@ -40,7 +41,7 @@ func (s *Server) welcome(w http.ResponseWriter, r *http.Request, t storage.Trans
 func (s *Server) notWelcome(r *http.Request, p *provider, a upstream.Arrival, err error) error {
 	var shown *displayedError
 	if errors.Is(err, upstream.ErrNotAllowed) || errors.As(err, &shown) {
-		s.see(Observation{What: SignInRefused, Method: SignInProvider})
+		s.happened(r.Context(), fact{kind: audit.SignInRefused, how: methodProvider, provider: p.ID})
 		s.cfg.Logger.InfoContext(r.Context(), "sign-in refused", "provider", p.ID, "provider_sub", a.Subject, "handle", a.Handle, "cause", err)
 	}
 	return providerFault(p, err)
@@ -162,6 +163,7 @@ func (s *Server) createAccount(ctx context.Context, p *provider, a upstream.Arri
 	if err := s.cfg.Store.CreateUser(ctx, stated(user, a, now)); err != nil {
 		return err
 	}
+	s.happened(ctx, fact{kind: audit.PersonMade, person: subject, provider: p.ID})
 	s.cfg.Logger.InfoContext(quietlog.Always(ctx), "account made", "user", name, "sub", subject, "provider", p.ID, "provider_sub", a.Subject)
 	return nil
 }

@@ -55,7 +55,9 @@ func (s *Server) authorize(w http.ResponseWriter, r *http.Request) error {
 
 // readAuthorization runs the checks of an authorization request in order: the checks that
 // decide whether a redirect is allowed come first.
-func (s *Server) readAuthorization(r *http.Request) (authorization, error) {
+func (s *Server) readAuthorization(r *http.Request) (_ authorization, err error) {
+	r, end := s.part(r, PartAuthorization)
+	defer func() { end(err) }()
 	f, err := authorizeForm.parse(r.URL.RawQuery)
 	if err != nil {
 		return authorization{}, malformed(err.Error())
@@ -84,7 +86,9 @@ func (s *Server) readAuthorization(r *http.Request) (authorization, error) {
 
 // requestingClient returns the client of an authorization request. The error for an unknown
 // client is shown on a page: RFC 6749 section 4.1.2.1 forbids a redirect.
-func (s *Server) requestingClient(ctx context.Context, id string) (storage.Client, error) {
+func (s *Server) requestingClient(ctx context.Context, id string) (_ storage.Client, err error) {
+	ctx, end := s.partIn(ctx, PartClient)
+	defer func() { end(err) }()
 	if id == "" {
 		return storage.Client{}, malformed("the parameter client_id is missing")
 	}

@@ -43,47 +43,37 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
 
 	"gatehouse.example/authz/internal/engine"
-	"gatehouse.example/authz/internal/keyring"
-	"gatehouse.example/authz/internal/passkey"
 	"gatehouse.example/authz/internal/people"
-	"gatehouse.example/authz/internal/throttle"
 	"gatehouse.example/dcr"
-	"gatehouse.example/internal/fair"
 	"gatehouse.example/metadata"
 	"gatehouse.example/storage"
 	"gatehouse.example/templates"
 )
 
 // Server is the authorization server as an http.Handler. It is safe for concurrent use.
+//
+// Inside, a Server is one configuration of the server. [Server.Reload] makes another one over the
+// same state ([lasting]). Exported methods act for the latest one; a request stays with the one with
+// which it began.
 type Server struct {
-	cfg               Config
-	resources         *resourceWatch
-	unfilledRules     map[string]bool // groups and people of whom the log has said that nobody is that; guarded by the watch
-	rulesUnread       bool            // the log has said that they cannot be read; guarded by the watch
-	urls              endpoints
-	keys              *keyring.Ring
-	engine            *engine.Engine
-	people            *people.Directory
-	clients           *dcr.Clients
-	pages             *templates.Set
-	passwords         *passwordChecker
-	throttle          *throttle.Throttle
-	logKey            []byte // keys the hash of user names that are not logged in the clear
-	chores            *chores
-	activity          *activity
-	largeTransactions *fair.Limiter // bounds the transactions that are too large for a cookie
-	unaskedRate       *fair.Limiter // bounds the grants of a person without a page
-	alarm             *alarm
-	egress            *egress // nil: the public web is assumed to be reachable
-	cookies           cookies
-	party             *passkey.Party // nil: browsers have no passkeys for the issuer
-	providers         providers
-	router            http.Handler
+	*lasting
+	cfg           Config
+	resources     *resourceWatch
+	unfilledRules map[string]bool // groups and people of whom the log has said that nobody is that; guarded by the watch
+	rulesUnread   bool            // the log has said that they cannot be read; guarded by the watch
+	urls          endpoints
+	engine        *engine.Engine
+	people        *people.Directory
+	clients       *dcr.Clients
+	pages         *templates.Set
+	egress        *egress // nil: the public web is assumed to be reachable
+	cookies       cookies
+	providers     providers
+	router        http.Handler
 }
 
 // New returns a Server. The error lists every mistake in the configuration. The first server
@@ -93,64 +83,79 @@ func New(ctx context.Context, cfg Config) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
+	s, err := prepare(cfg, nil)
+	if err != nil {
+		return nil, err
+	}
+	if s.lasting, err = newLasting(ctx, cfg, s.keyChanged); err != nil {
+		return nil, err
+	}
+	if err := s.configure(ctx, nil); err != nil {
+		return nil, err
+	}
+	s.latest.Store(s)
+	return s, nil
+}
+
+// prepare returns a Server without what needs the store. before is the configuration that it
+// replaces, nil for the first one.
+func prepare(cfg Config, before *Server) (*Server, error) {
 	s := &Server{cfg: cfg, urls: endpointsOf(cfg.Issuer)}
-	if s.passwords, err = newPasswordChecker(cfg.Rand, cfg.CheckPassword); err != nil {
-		return nil, err
-	}
-	s.throttle, s.logKey = throttle.New(cfg.Now), make([]byte, 32)
-	if _, err := io.ReadFull(cfg.Rand, s.logKey); err != nil {
-		return nil, fmt.Errorf("authz: log key: %w", err)
-	}
-	if s.party, err = newParty(cfg); err != nil {
-		return nil, err
-	}
-	s.largeTransactions = fair.NewLimiter(cfg.Now)
-	s.unaskedRate = fair.NewLimiter(cfg.Now)
 	s.cookies = cookiesOf(s.urls.base)
 	s.cfg.Pages.LogoPath = s.path("/pages/logo") + "?v=" + s.cfg.Pages.LogoTag()
+	var err error
 	if s.pages, err = s.cfg.Pages.Pages(); err != nil {
 		return nil, fmt.Errorf("authz: %w", err)
 	}
-	if s.providers, err = newProviders(cfg); err != nil {
-		return nil, err
-	}
-	s.alarm = &alarm{log: cfg.Logger, now: cfg.Now}
-	cfg.Store.OnForged(s.alarm.raise)
-	s.keys, err = keyring.Open(ctx, keysOf(cfg))
-	if err != nil {
-		return nil, fmt.Errorf("authz: %w", err)
-	}
+	s.providers, err = newProviders(cfg, before)
+	return s, err
+}
+
+// configure completes what prepare returned, and reads the store.
+func (s *Server) configure(ctx context.Context, before *Server) (err error) {
+	cfg := s.cfg
 	if s.resources, err = watchResources(ctx, cfg); err != nil {
-		return nil, fmt.Errorf("authz: resources: %w", err)
+		return fmt.Errorf("authz: resources: %w", err)
 	}
 	s.people = newDirectory(cfg, s.providers)
 	if err := errors.Join(s.reportRules(ctx, s.resources.current.Load()), s.reportGroupsTwice(ctx)); err != nil {
-		return nil, err
+		return err
 	}
 	s.resources.changed = s.rulesOfChanged
-	s.engine = engine.New(engine.Config{Store: cfg.Store, Keys: s.keys, TokenURL: s.urls.token, Now: cfg.Now})
+	s.engine = engine.New(engine.Config{Store: cfg.Store, Keys: s.keys, TokenURL: s.urls.token, Now: cfg.Now, Signing: s.signing})
 	s.clients, err = dcr.New(dcr.Config{
-		Store: cfg.Store, Endpoint: s.urls.register, KnownScopes: s.knownScopes, Now: cfg.Now, Logger: cfg.Logger,
+		Before: clientsBefore(before),
+		Store:  cfg.Store, Endpoint: s.urls.register, KnownScopes: s.knownScopes, Now: cfg.Now, Logger: cfg.Logger,
 		Policy: cfg.RegistrationPolicy, StatementIssuers: cfg.StatementIssuers, Static: cfg.Clients,
-		RequireInitialToken: cfg.Registration == RegistrationToken, Admit: newRegistrationLimiter(cfg).admit, WrongToken: s.wrongToken, Refused: s.sawRefusal,
+		RequireInitialToken: cfg.Registration == RegistrationToken, Admit: newRegistrationLimiter(cfg, s.registrations, s.sawLimit).admit, WrongToken: s.wrongToken, Refused: s.sawRefusal,
+		OnRegister: s.clientRegistered, OnChange: s.clientChanged, OnRemove: s.clientRemoved,
 		UnusedFor: cfg.ClientUnused, IdleFor: cfg.ClientIdle, Documents: cfg.Documents, Fetcher: cfg.Fetcher,
 	})
 	if err != nil {
-		return nil, fmt.Errorf("authz: %w", err)
+		return fmt.Errorf("authz: %w", err)
 	}
-	s.activity = newActivity(cfg)
-	s.chores, s.egress = newChores(cfg, s.clients, s.activity), newEgress(cfg, s.clients)
+	s.egress = s.newEgress().succeeding(before)
 	router, err := s.routes()
 	if err != nil {
-		return nil, err
+		return err
 	}
 	s.router = s.observed(s.OnBehalf(s.withRecovery(router)))
-	return s, nil
+	return nil
+}
+
+// clientsBefore returns the clients whose caches and limits go on, nil for none.
+func clientsBefore(before *Server) *dcr.Clients {
+	if before == nil {
+		return nil
+	}
+	return before.clients
 }
 
 // ServeHTTP answers every endpoint below the issuer's path, the well-known documents and
 // /healthz.
-func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.router.ServeHTTP(w, r) }
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	s.latest.Load().router.ServeHTTP(w, r)
+}
 
 // Ready returns nil if the server can serve requests, and otherwise the reason why not. An
 // error that wraps [storage.ErrForged] means that, in the last five minutes, the server read

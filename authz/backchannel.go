@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"slices"
 
+	"gatehouse.example/audit"
 	"gatehouse.example/authz/upstream"
 	"gatehouse.example/internal/fair"
 	"gatehouse.example/internal/quietlog"
@@ -26,8 +27,8 @@ func (s *Server) backChannelLogout(w http.ResponseWriter, r *http.Request) error
 	}
 	// Signatures cost time, and anybody may send any: what turns out valid is given back.
 	share := fair.ByNetwork(fair.Requester(r.Context()), "logout at "+p.ID, unprovenLogouts)
-	if wait := s.providers.unproven.Take(1, share...); wait > 0 {
-		return &apiError{status: http.StatusTooManyRequests, code: codeUnavailable, description: "too many logout tokens that are not valid came from this network", retryAfter: wait}
+	if wait := s.unproven.Take(1, share...); wait > 0 {
+		return &apiError{status: http.StatusTooManyRequests, code: codeUnavailable, limit: LimitProvider, description: "too many logout tokens that are not valid came from this network", retryAfter: wait}
 	}
 	f, err := backChannelForm.body(w, r)
 	if err != nil {
@@ -41,7 +42,7 @@ func (s *Server) backChannelLogout(w http.ResponseWriter, r *http.Request) error
 	if err != nil {
 		return logoutFault(err)
 	}
-	s.providers.unproven.Return(1, share...)
+	s.unproven.Return(1, share...)
 	return s.endAtProvider(r.Context(), p, request) // nil is a 200 without a body
 }
 
@@ -69,10 +70,10 @@ func (s *Server) endAtProvider(ctx context.Context, p *provider, request upstrea
 	if err != nil {
 		return err
 	}
-	happened := eventProviderSignedOut
+	ended := fact{kind: audit.SignedOut, by: audit.ByProvider, provider: p.ID, shown: eventProviderSignedOut, about: p.ID}
 	for _, subject := range subjects {
 		if p.LogoutEndsGrants {
-			happened = eventProviderLogoutEnded
+			ended.kind, ended.shown = audit.GrantRevoked, eventProviderLogoutEnded
 			if err := s.cfg.Store.RevokeUser(ctx, subject, "the person signed out at "+p.Title()); err != nil {
 				return err
 			}
@@ -87,7 +88,8 @@ func (s *Server) endAtProvider(ctx context.Context, p *provider, request upstrea
 		return err
 	}
 	for _, subject := range subjects {
-		s.noteByProvider(subject, happened, p.ID)
+		ended.person = subject
+		s.happened(ctx, ended)
 	}
 	return nil
 }

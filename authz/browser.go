@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"gatehouse.example/audit"
 	"gatehouse.example/storage"
 	"gatehouse.example/templates/language"
 )
@@ -212,8 +213,7 @@ func (s *Server) startSession(w http.ResponseWriter, r *http.Request, user stora
 	}
 	s.cookies.set(w, sessionCookie, secret, s.cfg.SessionMax)
 	s.chores.deferWork(func(ctx context.Context) error { return s.cfg.Store.TidySessions(ctx, user.Subject) })
-	s.note(r.Context(), user.Subject, storage.Event{What: eventSignedIn, About: by.shown()})
-	s.see(Observation{What: SignedIn, Method: SignInMethod(by.name)})
+	s.happened(r.Context(), fact{kind: audit.SignedIn, person: user.Subject, how: by.name, provider: by.provider, shown: eventSignedIn, about: by.shown()})
 	return nil
 }
 

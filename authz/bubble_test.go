@@ -58,6 +58,14 @@ func (s *hangingBackend) IndexPageBefore(ctx context.Context, index, before stri
 	return s.Backend.IndexPageBefore(ctx, index, before, limit)
 }
 
+func (s *hangingBackend) Count(ctx context.Context, c storage.Counting) (storage.Counted, error) {
+	if s.hangs.Load() {
+		<-ctx.Done()
+		return storage.Counted{}, ctx.Err()
+	}
+	return s.Backend.Count(ctx, c)
+}
+
 // bubble is a server in a synctest bubble, whose time advances when all goroutines wait. It
 // uses no network.
 type bubble struct {

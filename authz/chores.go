@@ -16,7 +16,7 @@ import (
 // crash, the next use of a client or grant makes up for the lost work.
 type chores struct {
 	store    *storage.Store
-	clients  *dcr.Clients
+	latest   func() *dcr.Clients // those of the configuration in force
 	activity *activity
 	log      *slog.Logger
 	now      func() time.Time
@@ -38,9 +38,9 @@ type grantLists struct{ subject, clientID string }
 // maxChores is the greatest number of items of each kind that wait; further ones are dropped.
 const maxChores = 4096
 
-func newChores(cfg Config, clients *dcr.Clients, happened *activity) *chores {
+func newChores(cfg Config, k *lasting) *chores {
 	return &chores{
-		store: cfg.Store, clients: clients, activity: happened, log: cfg.Logger, now: cfg.Now,
+		store: cfg.Store, latest: func() *dcr.Clients { return k.latest.Load().clients }, activity: k.activity, log: cfg.Logger, now: cfg.Now,
 		used: map[string]time.Time{}, seen: map[string]storage.Session{}, granted: map[grantLists]struct{}{},
 	}
 }
@@ -171,7 +171,7 @@ func (c *chores) runOnce(ctx context.Context) {
 			return
 		}
 	}
-	if err := c.clients.Tend(ctx); err != nil {
+	if err := c.latest().Tend(ctx); err != nil {
 		c.log.WarnContext(ctx, "unused clients cannot make room for others", "error", err)
 	}
 }
@@ -188,7 +188,7 @@ func (c *chores) reap(ctx context.Context) {
 			return
 		case <-time.After(reapInterval):
 		}
-		if _, err := c.clients.Reap(ctx); err != nil && ctx.Err() == nil {
+		if _, err := c.latest().Reap(ctx); err != nil && ctx.Err() == nil {
 			c.log.WarnContext(ctx, "idle clients cannot be removed", "error", err)
 		}
 	}

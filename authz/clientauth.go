@@ -107,7 +107,9 @@ func readings(raw string) []reading {
 // with an empty password, because common libraries try that first. A failure does not use up
 // the request's code or token; many failures are throttled. A valid assertion is used up,
 // whatever the outcome of the request.
-func (s *Server) authenticate(r *http.Request, f form, endpoint string) (storage.Client, error) {
+func (s *Server) authenticate(r *http.Request, f form, endpoint string) (_ storage.Client, err error) {
+	r, end := s.part(r, PartClient)
+	defer func() { end(err) }()
 	presented, err := presented(r, f)
 	if err != nil {
 		return storage.Client{}, err
@@ -147,7 +149,7 @@ func (s *Server) wrongSecret(r *http.Request, id string, refused *apiError) erro
 		return refused
 	}
 	return &apiError{
-		status: http.StatusTooManyRequests, code: codeUnavailable, retryAfter: wait, cause: refused.cause,
+		status: http.StatusTooManyRequests, code: codeUnavailable, retryAfter: wait, limit: LimitSecret, cause: refused.cause,
 		description: "too many wrong credentials of this client came from your network; correct them before you try again",
 	}
 }

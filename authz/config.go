@@ -14,6 +14,7 @@ import (
 	"slices"
 	"time"
 
+	"gatehouse.example/audit"
 	"gatehouse.example/authz/upstream"
 	"gatehouse.example/dcr"
 	"gatehouse.example/internal/passwords"
@@ -51,8 +52,11 @@ type Config struct {
 	// an address have twice and four times that limit. The size of registrations is limited
 	// as well: 2 KiB for each allowed client of one network, and eight times that for all
 	// networks together. Changes of a registration count like registrations. Default 600;
-	// negative means no limit. Each process counts by itself.
+	// negative means no limit. All processes with one store count together.
 	RegistrationQuota int
+	// Limits are how often a network and a client may ask. Set it to protect a small machine, or where
+	// many people or servers share an address.
+	Limits Limits
 	// ClientUnused is the time after which a registered client that was never used is
 	// removed. ClientIdle is the time after which a client that was used and has no live
 	// grant is removed. Defaults: 7 and 90 days, those of package dcr.
@@ -168,6 +172,11 @@ type Config struct {
 	// Observe, if set, is told what the server does, for metrics. It is called from the goroutine
 	// of each request, some times for one, and must return at once; it is safe for concurrent use.
 	Observe func(Observation)
+	// Audit, if set, is told what happened, for an audit trail: package audit/trail writes one. It is
+	// called from the goroutine of each request, after what it is about is in the store; it is safe for concurrent use.
+	Audit func(audit.Event)
+	// Trace is told which parts requests have, for traces. The zero Trace is off and costs nothing.
+	Trace Trace
 	// Logger receives one line per event. Default: slog.Default.
 	Logger *slog.Logger
 	// Now is the clock, Rand the source of randomness. Defaults: time.Now,
@@ -265,6 +274,7 @@ func (c Config) validate() error {
 	refuse(c.ClientUnused != 0 && c.ClientUnused < time.Minute, "client-unused %s: it must be at least 1m", c.ClientUnused)
 	refuse(c.ClientIdle != 0 && c.ClientIdle < 2*storage.UseStep, "client-idle %s: it must be at least 2d", c.ClientIdle)
 	refuse(c.RecheckGrace < time.Second, "recheck-grace %s: it must be at least 1s", c.RecheckGrace)
+	errs = append(errs, c.Limits.mistake())
 	errs = append(errs, c.providerMistakes()...)
 	errs = append(errs, c.SignInMistake())
 	errs = append(errs, c.Egress.validate())

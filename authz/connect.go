@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"slices"
 
+	"gatehouse.example/audit"
 	"gatehouse.example/authz/upstream"
 	"gatehouse.example/internal/quietlog"
 	"gatehouse.example/storage"
@@ -112,7 +113,7 @@ func (s *Server) connect(w http.ResponseWriter, r *http.Request, t returned, p *
 		return err
 	}
 	s.cfg.Logger.InfoContext(quietlog.Always(r.Context()), "account at a provider connected", "user", user.Name, "sub", user.Subject, "provider", p.ID, "provider_sub", a.Subject)
-	s.note(r.Context(), user.Subject, storage.Event{What: eventProviderConnected, About: p.ID})
+	s.happened(r.Context(), fact{kind: audit.PersonChanged, person: user.Subject, provider: p.ID, shown: eventProviderConnected, about: p.ID})
 	s.afterSignIn(w, t.Transaction)
 	return nil
 }
@@ -204,7 +205,9 @@ func (s *Server) disconnect(w http.ResponseWriter, r *http.Request, id storage.A
 		return err
 	}
 	s.cfg.Logger.InfoContext(quietlog.Always(r.Context()), "account at a provider disconnected", "user", user.Name, "sub", user.Subject, "provider", removed.Provider, "provider_sub", removed.Subject)
-	s.note(r.Context(), user.Subject, storage.Event{What: eventProviderDisconnected, About: removed.Provider})
+	s.happened(r.Context(), fact{
+		kind: audit.PersonChanged, person: user.Subject, provider: removed.Provider, shown: eventProviderDisconnected, about: removed.Provider,
+	})
 	seeOther(w, s.cfg.Issuer+providersPath)
 	return nil
 }

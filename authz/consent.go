@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"slices"
 
+	"gatehouse.example/audit"
 	"gatehouse.example/authz/internal/engine"
 	"gatehouse.example/metadata"
 	"gatehouse.example/storage"
@@ -122,6 +123,7 @@ func (s *Server) deny(w http.ResponseWriter, r *http.Request, t storage.Transact
 	if err := s.endTransaction(w, r, t); err != nil {
 		return err
 	}
+	s.happened(r.Context(), fact{kind: audit.Denied, person: session.Subject, client: client.ID})
 	e := to.refuse(codeAccessDenied, "the person declined")
 	e.acted = true
 	return e
@@ -187,7 +189,9 @@ func (s *Server) allow(w http.ResponseWriter, r *http.Request, set *resourceSet,
 }
 
 // issue stores a grant. It ends the transaction first, if anything keeps it.
-func (s *Server) issue(w http.ResponseWriter, r *http.Request, set *resourceSet, t storage.Transaction, session liveSession, client storage.Client, allowed storage.Access) (storage.Grant, string, error) {
+func (s *Server) issue(w http.ResponseWriter, r *http.Request, set *resourceSet, t storage.Transaction, session liveSession, client storage.Client, allowed storage.Access) (_ storage.Grant, _ string, err error) {
+	r, end := s.part(r, PartGrant)
+	defer func() { end(err) }()
 	grant, code, err := s.cfg.Store.PrepareGrant(storage.NewGrant{
 		ClientID: client.ID, Subject: session.Subject, UserName: session.UserName, AuthTime: session.AuthTime,
 		Access: allowed, Resources: allowed.Resources(), Scopes: set.tokenScopes(allowed),

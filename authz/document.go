@@ -39,7 +39,7 @@ func (s *Server) serverMetadata() (http.Handler, error) {
 				now = next
 			}
 		}
-		if s.OffersDocuments(r.Context()) {
+		if s.offersDocuments(r.Context()) {
 			now.with.ServeHTTP(w, r)
 			return
 		}

@@ -11,7 +11,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"gatehouse.example/dcr"
 	"gatehouse.example/safefetch"
 	"gatehouse.example/storage"
 	"gatehouse.example/templates/language"
@@ -52,7 +51,7 @@ type egress struct {
 	check  EgressCheck
 	reach  func(context.Context, []string) error
 	log    *slog.Logger
-	offers bool // whether documents are offered without access too
+	offers func() bool // whether documents are offered without access too
 
 	begin  sync.Once
 	looked chan struct{} // closed at the end of the first check
@@ -64,13 +63,15 @@ type egress struct {
 
 // newEgress returns nil if no check is needed: if no host is configured, or no document would
 // be fetched.
-func newEgress(cfg Config, clients *dcr.Clients) *egress {
-	if len(cfg.Egress.Hosts) == 0 || !clients.FetchesDocuments() {
+func (s *Server) newEgress() *egress {
+	cfg, all := s.cfg, s.lasting
+	if len(cfg.Egress.Hosts) == 0 || !s.clients.FetchesDocuments() {
 		return nil
 	}
 	check := cfg.Egress
 	check.Every, check.Again = cmp.Or(check.Every, 5*time.Minute), cmp.Or(check.Again, 5*time.Second)
-	return &egress{check: check, reach: cfg.Fetcher.Reach, log: cfg.Logger, offers: offersWithoutEgress(cfg, clients), looked: make(chan struct{})}
+	offers := func() bool { return offersWithoutEgress(all.latest.Load()) }
+	return &egress{check: check, offers: offers, reach: cfg.Fetcher.Reach, log: cfg.Logger, looked: make(chan struct{})}
 }
 
 // isMissing reports whether the last check found no access. It waits for the first check,
@@ -95,6 +96,9 @@ func (e *egress) isMissing(ctx context.Context) bool {
 // look checks once. At the start one failed check means that access is missing, later two in
 // a row.
 func (e *egress) look(ctx context.Context) {
+	if e == nil {
+		return
+	}
 	err := e.reach(ctx, e.check.Hosts)
 	if ctx.Err() != nil {
 		return
@@ -127,14 +131,20 @@ func (e *egress) hasLooked() bool {
 }
 
 func (e *egress) consequence() string {
-	if e.offers {
+	if e.offers() {
 		return ", except those that are pinned"
 	}
 	return ", and are not offered"
 }
 
-// wait returns the time until the next check.
+// egressIdle is the time between two looks whether a new configuration needs a check.
+const egressIdle = 15 * time.Second
+
+// wait returns the time until the next check, or until there may be something to check.
 func (e *egress) wait() time.Duration {
+	if e == nil {
+		return egressIdle
+	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.failures == 0 {
@@ -143,13 +153,12 @@ func (e *egress) wait() time.Duration {
 	return min(e.check.Again<<min(e.failures-1, 16), max(e.check.Every/5, e.check.Again))
 }
 
-// run checks repeatedly until ctx ends.
-func (e *egress) run(ctx context.Context) {
-	if e == nil {
-		return
-	}
-	e.isMissing(ctx)
+// egressRun checks repeatedly until ctx ends. A configuration without a check may be replaced by
+// one with it.
+func (s *Server) egressRun(ctx context.Context) {
 	for {
+		e := s.latest.Load().egress
+		e.isMissing(ctx)
 		timer := time.NewTimer(e.wait())
 		select {
 		case <-timer.C:
@@ -164,19 +173,26 @@ func (e *egress) run(ctx context.Context) {
 // EgressMissing reports whether the server has found no access to the public web, so that it
 // can read client metadata documents only if they are pinned. If there was no check yet,
 // EgressMissing starts one and waits for its end, for about two seconds at most, or for ctx.
-func (s *Server) EgressMissing(ctx context.Context) bool { return s.egress.isMissing(ctx) }
+func (s *Server) EgressMissing(ctx context.Context) bool {
+	return s.latest.Load().egress.isMissing(ctx)
+}
 
 // OffersDocuments reports whether the server metadata offers client metadata documents. While
 // none can be fetched, clients that can register do so instead.
 func (s *Server) OffersDocuments(ctx context.Context) bool {
-	return s.clients.SupportsDocuments() && (offersWithoutEgress(s.cfg, s.clients) || !s.egress.isMissing(ctx))
+	s = s.latest.Load()
+	return s.offersDocuments(ctx)
+}
+
+func (s *Server) offersDocuments(ctx context.Context) bool {
+	return s.clients.SupportsDocuments() && (offersWithoutEgress(s) || !s.egress.isMissing(ctx))
 }
 
 // offersWithoutEgress reports whether documents are offered while none can be fetched: if
 // some are pinned and registration is not open. With open registration the offer would keep
 // out the clients whose documents are not pinned, and the others lose nothing without it.
-func offersWithoutEgress(cfg Config, clients *dcr.Clients) bool {
-	return len(clients.Pinned()) > 0 && cfg.Registration != RegistrationOpen
+func offersWithoutEgress(s *Server) bool {
+	return len(s.clients.Pinned()) > 0 && s.cfg.Registration != RegistrationOpen
 }
 
 // noEgressPage returns the page for a client document that cannot be read for lack of access

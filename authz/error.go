@@ -49,6 +49,7 @@ type apiError struct {
 	code        string
 	description string
 	retryAfter  time.Duration // for 429
+	limit       Limit         // that was reached
 	cause       error         // for the log only
 }
 
@@ -86,6 +87,7 @@ type displayedError struct {
 	steps          []language.Text
 	link           *templates.Link
 	retryAfter     time.Duration // for 429
+	limit          Limit         // that was reached
 	cause          error         // for the log only
 }
 
@@ -124,6 +126,7 @@ func (s *Server) writeAPIError(w http.ResponseWriter, r *http.Request, err error
 	if !errors.As(err, &refused) {
 		refused = s.internal(r, err)
 	}
+	s.sawLimit(refused.limit)
 	s.logRefusal(r, refused.status, refused.code, refused.description, refused.cause)
 	if refused.status == http.StatusUnauthorized {
 		w.Header().Set("WWW-Authenticate", `Basic realm="gatehouse", charset="UTF-8"`)
@@ -198,6 +201,7 @@ func (s *Server) writePageError(w http.ResponseWriter, r *http.Request, err erro
 	default:
 		shown = s.internalPage(r, err)
 	}
+	s.sawLimit(shown.limit)
 	s.logRefusal(r, shown.status, shown.code, shown.Error(), shown.cause)
 	setRetryAfter(w.Header(), shown.status, shown.retryAfter)
 	w.WriteHeader(shown.status)

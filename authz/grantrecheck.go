@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 
+	"gatehouse.example/audit"
 	"gatehouse.example/internal/quietlog"
 	"gatehouse.example/storage"
 )
@@ -81,6 +82,9 @@ func (s *Server) granted(ctx context.Context, set *resourceSet, how string, sess
 	if how != consentGiven {
 		what = eventApplicationUnasked
 	}
-	s.note(ctx, session.Subject, storage.Event{What: what, About: cmp.Or(grant.ClientName, hostOfClient(client))})
+	s.happened(ctx, fact{
+		kind: audit.Consented, person: session.Subject, client: client.ID, grant: grant.ID, resources: grant.Resources, scopes: grant.Scopes,
+		shown: what, about: cmp.Or(grant.ClientName, hostOfClient(client)),
+	})
 	s.cfg.Logger.InfoContext(quietlog.Always(ctx), how, "sub", session.Subject, "client", client.ID, "grant", grant.ID, "access", grant.Access.String())
 }

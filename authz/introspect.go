@@ -56,7 +56,9 @@ func (s *Server) introspect(w http.ResponseWriter, r *http.Request) error {
 // whether the calling resource is still part of it and with which scopes; where that or what the
 // resource is told depends on the person, the person now (see [resourceSet.goodFor]). If the record cannot be read, it is unknown whether the token is active, and
 // inspect returns an error.
-func (s *Server) inspect(r *http.Request, set *resourceSet, resource Resource, token string) (introspection, error) {
+func (s *Server) inspect(r *http.Request, set *resourceSet, resource Resource, token string) (_ introspection, err error) {
+	r, end := s.part(r, PartIntrospect)
+	defer func() { end(err) }()
 	claims, err := s.keys.Verify(token)
 	switch {
 	case errors.Is(err, keyring.ErrToken):
@@ -91,7 +93,9 @@ func (s *Server) inspect(r *http.Request, set *resourceSet, resource Resource, t
 
 // resourceServer authenticates a resource server with HTTP Basic. These credentials are
 // separate from those of clients: neither kind is accepted in place of the other.
-func (s *Server) resourceServer(r *http.Request, set *resourceSet) (Resource, error) {
+func (s *Server) resourceServer(r *http.Request, set *resourceSet) (_ Resource, err error) {
+	r, end := s.part(r, PartResourceServer)
+	defer func() { end(err) }()
 	headers := r.Header.Values("Authorization")
 	if len(headers) != 1 {
 		return Resource{}, invalidClient("a resource server authenticates with one HTTP Basic header")

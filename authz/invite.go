@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"gatehouse.example/audit"
 	"gatehouse.example/authz/internal/account"
 	"gatehouse.example/authz/internal/passkey"
 	"gatehouse.example/internal/quietlog"
@@ -137,7 +138,8 @@ func (s *Server) acceptInvite(w http.ResponseWriter, r *http.Request) error {
 	}
 	s.cookies.end(w, inviteCookie)
 	s.cfg.Logger.InfoContext(quietlog.Always(r.Context()), "one-time link used", "user", user.Name, "sub", user.Subject, "method", by.name)
-	s.note(r.Context(), user.Subject, linkUsed(user, by))
+	used := linkUsed(user, by)
+	s.happened(r.Context(), fact{kind: audit.PersonChanged, person: user.Subject, shown: used.What, about: used.About})
 	if by.name == methodPassword && user.SecondFactor != nil {
 		return s.beginSignIn(w, r, accountPath, true) // the link stands for the password only
 	}

@@ -157,7 +157,7 @@ func (s *Server) storeTransaction(r *http.Request, t storage.Transaction) error 
 
 func tooLarge() *displayedError {
 	return &displayedError{
-		status: http.StatusTooManyRequests, code: codeUnavailable,
+		status: http.StatusTooManyRequests, code: codeUnavailable, limit: LimitLarge,
 		title:   language.Say("error.tooLarge.title"),
 		message: language.Say("error.tooLarge.message"),
 		steps:   []language.Text{language.Say("step.connectMinute"), language.Say("error.tooLarge.tell")},

@@ -12,19 +12,19 @@ import (
 // have signed tokens with that lifetime, whatever its setting is or was.
 const longestTokenLife = time.Hour
 
-func keysOf(cfg Config) keyring.Config {
+func keysOf(cfg Config, changed func(kid, state string)) keyring.Config {
 	return keyring.Config{
 		Store: cfg.Store, Issuer: cfg.Issuer, Algorithm: cfg.SigningAlgorithm,
 		CacheTime: cfg.KeyCache, TokenLife: max(cfg.AccessTokenTTL, longestTokenLife), RotateEvery: cfg.KeyRotation,
-		Logger: cfg.Logger, Now: cfg.Now, Rand: cfg.Rand,
+		Logger: cfg.Logger, Now: cfg.Now, Rand: cfg.Rand, Changed: changed,
 	}
 }
 
 // Run does the background work of the server until ctx ends: it rereads and rotates the
 // signing keys, looks for changed resources in the store, seals records under the first master
 // key, records the last use of clients, keeps lists short, removes idle clients, checks for
-// access to the public web, and asks providers whether people may still sign in. Any number of
-// processes with one store may call Run.
+// access to the public web, and asks providers whether people may still sign in. It goes on
+// through [Server.Reload]. Any number of processes with one store may call Run.
 //
 // A server without Run still signs and verifies with the keys in the store: it reads them
 // when it starts, and again when they are used and are older than KeyCache. It does not
@@ -33,11 +33,11 @@ func keysOf(cfg Config) keyring.Config {
 func (s *Server) Run(ctx context.Context) error {
 	var work sync.WaitGroup
 	work.Go(func() { s.chores.run(ctx) })
-	work.Go(func() { s.resources.run(ctx) })
+	work.Go(func() { s.watchResources(ctx) })
 	work.Go(func() { s.chores.reseal(ctx) })
 	work.Go(func() { s.chores.seal(ctx) })
 	work.Go(func() { s.chores.reap(ctx) })
-	work.Go(func() { s.egress.run(ctx) })
+	work.Go(func() { s.egressRun(ctx) })
 	work.Go(func() { s.recheckRun(ctx) })
 	defer work.Wait()
 	return s.keys.Run(ctx)

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net/http"
 
+	"gatehouse.example/audit"
 	"gatehouse.example/dcr"
 	"gatehouse.example/internal/fair"
 	"gatehouse.example/internal/quietlog"
@@ -113,7 +114,7 @@ func (s *Server) login(w http.ResponseWriter, r *http.Request) error {
 	user, err := s.signIn(r, f.get("username"), f.get("password"))
 	var refused *refusedSignIn
 	if errors.As(err, &refused) {
-		s.see(Observation{What: SignInRefused, Method: SignInPassword})
+		s.happened(r.Context(), fact{kind: audit.SignInRefused, person: refused.subject, how: methodPassword})
 		s.cfg.Logger.InfoContext(r.Context(), "sign-in refused", s.loggedName(refused.userName, f.get("username")), "from", fair.Requester(r.Context()))
 		return s.loginPage(w, r, t, http.StatusForbidden, f.get("username"), language.Say("login.wrong"))
 	}

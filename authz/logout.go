@@ -5,6 +5,7 @@ import (
 	"crypto/hmac"
 	"net/http"
 
+	"gatehouse.example/audit"
 	"gatehouse.example/internal/quietlog"
 	"gatehouse.example/storage"
 	"gatehouse.example/templates"
@@ -72,6 +73,7 @@ func (s *Server) endSession(w http.ResponseWriter, r *http.Request, session live
 		if err := s.cfg.Store.DeleteSession(r.Context(), session.secret); err != nil {
 			return err
 		}
+		s.happened(r.Context(), fact{kind: audit.SignedOut, person: session.Subject})
 		s.cfg.Logger.InfoContext(quietlog.Always(r.Context()), "signed out", "user", session.UserName, "sub", session.Subject)
 	}
 	s.cookies.end(w, sessionCookie)

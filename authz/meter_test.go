@@ -34,6 +34,7 @@ func (c *clock) advance(d time.Duration) {
 type meter struct {
 	storage.Backend
 	reads, writes atomic.Int64
+	counts        atomic.Int64 // of limits
 	before, after atomic.Pointer[func(op, key string)]
 	failing       atomic.Pointer[string]
 }
@@ -148,6 +149,11 @@ func (m *meter) IndexPage(ctx context.Context, index, after string, limit int) (
 func (m *meter) IndexPageBefore(ctx context.Context, index, before string, limit int) ([]string, error) {
 	defer m.note("index page", index, &m.reads)()
 	return m.Backend.IndexPageBefore(ctx, index, before, limit)
+}
+
+func (m *meter) Count(ctx context.Context, c storage.Counting) (storage.Counted, error) {
+	defer m.note("count", c.Pool, &m.counts)()
+	return m.Backend.Count(ctx, c)
 }
 
 func (m *meter) IndexLen(ctx context.Context, index string) (int, error) {

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"gatehouse.example/audit"
 	"gatehouse.example/metadata"
 )
 
@@ -28,6 +29,8 @@ type Observation struct {
 	Code string
 	// Method is that of [SignedIn] and [SignInRefused].
 	Method SignInMethod
+	// Limit is that of [LimitReached].
+	Limit Limit
 }
 
 // What is the kind of an [Observation].
@@ -55,6 +58,8 @@ const (
 	// SignInRefused is a sign-in with a wrong password, passkey or code, or of a person at a
 	// provider who may not come in. Those that had to wait are [Answered] with 429.
 	SignInRefused
+	// LimitReached is a request that a limit refused. It is [Answered] with 429 too.
+	LimitReached
 )
 
 // Endpoint is a path of the server below its issuer, with the name of a part in braces for what
@@ -123,6 +128,8 @@ type sighting struct {
 	http.ResponseWriter
 	endpoint Endpoint
 	grant    GrantType
+	client   string // that authenticated at the token endpoint
+	code     string
 	status   int
 }
 
@@ -134,17 +141,26 @@ func sightingOf(ctx context.Context) *sighting {
 	return seen
 }
 
-// observed returns a handler that reports each answer. Without [Config.Observe] that is next.
+// watched reports whether anybody is told what the server does.
+func (s *Server) watched() bool {
+	return s.cfg.Observe != nil || s.cfg.Audit != nil || s.cfg.Trace.Request != nil
+}
+
+// observed returns a handler that reports each answer. If nobody is told, that is next.
 func (s *Server) observed(next http.Handler) http.Handler {
-	if s.cfg.Observe == nil {
+	if !s.watched() {
 		return next
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		seen, began := &sighting{ResponseWriter: w, endpoint: EndpointOther}, s.cfg.Now()
+		ctx, end := s.cfg.Trace.begin(w, r)
 		defer func() {
-			s.see(Observation{What: Answered, Endpoint: seen.endpoint, Status: seen.status, Took: s.cfg.Now().Sub(began)})
+			o := Observation{What: Answered, Endpoint: seen.endpoint, Status: seen.status, Took: s.cfg.Now().Sub(began)}
+			s.see(o)
+			o.Grant, o.Code = seen.grant, seen.code
+			end(o)
 		}()
-		next.ServeHTTP(seen, r.WithContext(context.WithValue(r.Context(), sightingKey{}, seen)))
+		next.ServeHTTP(seen, r.WithContext(context.WithValue(ctx, sightingKey{}, seen)))
 		seen.status = cmp.Or(seen.status, http.StatusOK)
 	})
 }
@@ -167,9 +183,9 @@ func (s *sighting) Write(p []byte) (int, error) {
 func (s *sighting) Unwrap() http.ResponseWriter { return s.ResponseWriter }
 
 // noting returns a handler that notes the endpoint of a request, by the template of its route.
-// Without [Config.Observe] that is next.
+// If nobody is told, that is next.
 func (s *Server) noting(next http.Handler, template func(*http.Request) (string, error)) http.Handler {
-	if s.cfg.Observe == nil {
+	if !s.watched() {
 		return next
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -197,20 +213,24 @@ func (s *Server) endpointOf(template string) Endpoint {
 
 // sawRefusal reports a refused request.
 func (s *Server) sawRefusal(r *http.Request, code string) {
-	if s.cfg.Observe == nil {
-		return
-	}
-	o := Observation{What: Refused, Code: code}
+	f := fact{kind: audit.Refused, code: code}
 	if seen := sightingOf(r.Context()); seen != nil {
-		o.Grant = seen.grant
+		f.how, f.client, seen.code = string(seen.endpoint), seen.client, code
 	}
-	s.see(o)
+	s.happened(r.Context(), f)
 }
 
 // sawGrant notes the grant type that a request to the token endpoint names.
 func sawGrant(r *http.Request, grant string) {
 	if seen := sightingOf(r.Context()); seen != nil {
 		seen.grant = GrantType(grant)
+	}
+}
+
+// sawClient notes the client of a request to the token endpoint.
+func sawClient(r *http.Request, id string) {
+	if seen := sightingOf(r.Context()); seen != nil {
+		seen.client = id
 	}
 }
 

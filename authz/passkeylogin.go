@@ -1,9 +1,11 @@
 package authz
 
 import (
+	"cmp"
 	"errors"
 	"net/http"
 
+	"gatehouse.example/audit"
 	"gatehouse.example/authz/internal/passkey"
 	"gatehouse.example/authz/internal/throttle"
 	"gatehouse.example/internal/fair"
@@ -37,7 +39,7 @@ func (s *Server) passkeyLogin(w http.ResponseWriter, r *http.Request) error {
 	user, err := s.signInWithPasskey(r, t, []byte(f.get("credential")))
 	var refused *passkey.Refused
 	if errors.As(err, &refused) {
-		s.see(Observation{What: SignInRefused, Method: SignInPasskey})
+		s.happened(r.Context(), fact{kind: audit.SignInRefused, person: user.Subject, how: methodPasskey})
 		s.cfg.Logger.InfoContext(r.Context(), "sign-in with a passkey refused", "user", user.Name, "reason", refused.Reason, "from", fair.Requester(r.Context()))
 		return s.loginPage(w, r, t, http.StatusForbidden, "", language.Say("passkey.refusedSignIn"))
 	}
@@ -49,7 +51,9 @@ func (s *Server) passkeyLogin(w http.ResponseWriter, r *http.Request) error {
 
 // signInWithPasskey returns the person of a passkey. Its refusals are a *passkey.Refused, with the
 // person if one is known.
-func (s *Server) signInWithPasskey(r *http.Request, t storage.Transaction, credential []byte) (storage.User, error) {
+func (s *Server) signInWithPasskey(r *http.Request, t storage.Transaction, credential []byte) (_ storage.User, err error) {
+	r, end := s.part(r, PartPasskey)
+	defer func() { end(err) }()
 	answer, err := passkey.Read(credential)
 	if err != nil {
 		return storage.User{}, err
@@ -67,9 +71,11 @@ func (s *Server) signInWithPasskey(r *http.Request, t storage.Transaction, crede
 	var refused *passkey.Refused
 	switch {
 	case err == nil:
-		attempt.Right()
+		err = settled(attempt.Right(r.Context()))
 	case !errors.As(err, &refused):
 		attempt.Void()
+	default:
+		err = cmp.Or(settled(attempt.Wrong(r.Context())), err)
 	}
 	return signedIn, err
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"gatehouse.example/audit"
 	"gatehouse.example/authz/internal/passkey"
 	"gatehouse.example/internal/quietlog"
 	"gatehouse.example/storage"
@@ -143,7 +144,7 @@ func (s *Server) addPasskey(r *http.Request, session liveSession, answer []byte)
 	})
 	if err == nil {
 		s.cfg.Logger.InfoContext(quietlog.Always(r.Context()), "passkey added", "user", user.Name, "sub", user.Subject)
-		s.note(r.Context(), user.Subject, storage.Event{What: eventPasskeyAdded, About: user.Passkeys[len(user.Passkeys)-1].Name})
+		s.happened(r.Context(), fact{kind: audit.PersonChanged, person: user.Subject, shown: eventPasskeyAdded, about: user.Passkeys[len(user.Passkeys)-1].Name})
 	}
 	return err
 }
@@ -196,6 +197,6 @@ func (s *Server) removePasskey(w http.ResponseWriter, r *http.Request, session l
 		return err
 	}
 	s.cfg.Logger.InfoContext(quietlog.Always(r.Context()), "passkey removed", "user", user.Name, "sub", user.Subject)
-	s.note(r.Context(), user.Subject, storage.Event{What: eventPasskeyRemoved, About: removed.Name})
+	s.happened(r.Context(), fact{kind: audit.PersonChanged, person: user.Subject, shown: eventPasskeyRemoved, about: removed.Name})
 	return s.cfg.Store.DeleteAlias(r.Context(), storage.PasskeyAlias(removed.ID))
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net/http"
 
+	"gatehouse.example/audit"
 	"gatehouse.example/authz/internal/account"
 	"gatehouse.example/internal/fair"
 	"gatehouse.example/internal/quietlog"
@@ -79,7 +80,7 @@ func (s *Server) changePassword(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	s.cfg.Logger.InfoContext(quietlog.Always(r.Context()), "password changed", "user", user.Name, "sub", user.Subject)
-	s.note(r.Context(), user.Subject, storage.Event{What: eventPasswordChanged})
+	s.happened(r.Context(), fact{kind: audit.PersonChanged, person: user.Subject, shown: eventPasswordChanged})
 	return s.pagesFor(r, "").Notice(w, templates.Notice{
 		Title:   language.Say("password.changed"),
 		Message: language.Say("password.changedLead"),

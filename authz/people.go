@@ -17,7 +17,7 @@ import (
 
 // refusedSignIn means that name and password do not match. userName is the person with that
 // name, if there is one.
-type refusedSignIn struct{ userName string }
+type refusedSignIn struct{ userName, subject string }
 
 func (e *refusedSignIn) Error() string { return "authz: wrong name or password" }
 
@@ -41,7 +41,9 @@ func (s *Server) refuseEarly(r *http.Request, name string) error {
 // signIn returns the person with that name and password. An unknown name, a disabled person
 // and a wrong password give the same answer and take the same time. Failures are throttled by
 // network, by name and for browsers that signed in before; no person is locked out.
-func (s *Server) signIn(r *http.Request, name, password string) (storage.User, error) {
+func (s *Server) signIn(r *http.Request, name, password string) (_ storage.User, err error) {
+	r, end := s.part(r, PartPassword)
+	defer func() { end(err) }()
 	canonical, err := account.OwnName(name)
 	if err != nil {
 		canonical = ""
@@ -66,13 +68,33 @@ func (s *Server) signIn(r *http.Request, name, password string) (storage.User, e
 		attempt.Void()
 		return storage.User{}, busySignIn(err)
 	case !known || !right || user.Disabled || user.Password == "":
-		if known {
-			s.noteRefused(r.Context(), user.Subject)
-		}
-		return storage.User{}, &refusedSignIn{user.Name}
+		return storage.User{}, s.wrongPassword(r.Context(), attempt, user)
 	}
-	attempt.Right()
+	if err := settled(attempt.Right(r.Context())); err != nil {
+		return storage.User{}, err
+	}
 	return s.rehash(r.Context(), attempt.Lane, from, user, password)
+}
+
+// wrongPassword counts a refused attempt of a person, or of nobody if the name is empty, and returns
+// its error.
+func (s *Server) wrongPassword(ctx context.Context, attempt *throttle.Attempt, user storage.User) error {
+	if err := settled(attempt.Wrong(ctx)); err != nil {
+		return err
+	}
+	if user.Name != "" {
+		s.noteRefused(ctx, user.Subject)
+	}
+	return &refusedSignIn{user.Name, user.Subject}
+}
+
+// settled returns the error of an attempt that the limits of all processes do not let have an
+// answer.
+func settled(wait time.Duration, err error) error {
+	if err == nil && wait > 0 {
+		return tooMany(wait)
+	}
+	return err
 }
 
 // rehash replaces the hash of a right password by one that takes as much work as new ones do. It is
@@ -98,7 +120,7 @@ func (s *Server) rehash(ctx context.Context, lane string, from netip.Addr, user 
 // whether the name or the password was right.
 func tooMany(wait time.Duration) *displayedError {
 	return &displayedError{
-		status: http.StatusTooManyRequests, code: codeUnavailable, retryAfter: wait,
+		status: http.StatusTooManyRequests, code: codeUnavailable, retryAfter: wait, limit: LimitSignIn,
 		title:   language.Say("error.tooMany.title"),
 		message: language.Say("error.tooMany.message"),
 		steps: []language.Text{

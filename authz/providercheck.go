@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"gatehouse.example/audit"
 	"gatehouse.example/authz/upstream"
 	"gatehouse.example/internal/quietlog"
 	"gatehouse.example/storage"
@@ -41,20 +42,25 @@ func (p providers) recheckPause() (pause time.Duration, ok bool) {
 // recheckRun asks the providers about the people who are due, until ctx ends. Any number of
 // processes do so; a lease in the record gives each question to one of them.
 func (s *Server) recheckRun(ctx context.Context) {
-	pause, ok := s.providers.recheckPause()
-	if !ok {
-		return
-	}
 	for {
+		pause, _ := s.latest.Load().providers.recheckPause()
 		select {
 		case <-ctx.Done():
 			return
 		case <-time.After(pause):
 		}
-		if err := s.recheckDue(ctx); err != nil && ctx.Err() == nil {
+		if err := s.latest.Load().recheckIfAsked(ctx); err != nil && ctx.Err() == nil {
 			s.cfg.Logger.WarnContext(ctx, "the providers cannot be asked about people", "error", err)
 		}
 	}
+}
+
+// recheckIfAsked asks about everybody who is due now, if any provider is asked again.
+func (s *Server) recheckIfAsked(ctx context.Context) error {
+	if _, ok := s.providers.recheckPause(); !ok {
+		return nil
+	}
+	return s.recheckDue(ctx)
 }
 
 // recheckDue asks about everybody who is due now, some at a time.
@@ -257,7 +263,9 @@ func (s *Server) endPerson(ctx context.Context, t storage.ProviderToken) error {
 	if err := s.cfg.Store.EndProviderToken(ctx, t); err != nil {
 		return err // the next round ends what is left, and records it
 	}
-	s.noteByProvider(t.Subject, eventProviderEnded, t.Provider)
+	s.happened(ctx, fact{
+		kind: audit.GrantRevoked, by: audit.ByProvider, person: t.Subject, provider: t.Provider, shown: eventProviderEnded, about: t.Provider,
+	})
 	return nil
 }
 

@@ -68,6 +68,7 @@ func faultOf(e *upstream.Error) fault {
 // tooManyAtProvider is the page for a network whose sign-ins at a provider keep failing.
 func tooManyAtProvider(p *provider, seconds int) *displayedError {
 	page := p.page(fault{http.StatusTooManyRequests, codeUnavailable, "error.provider.tooMany.title", "error.provider.tooMany.message", nil})
+	page.limit = LimitProvider
 	page.steps = []language.Text{language.Say("step.provider.waitSeconds", "seconds", seconds)}
 	return page
 }

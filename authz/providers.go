@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"reflect"
+	"slices"
 	"time"
 
 	"gatehouse.example/authz/upstream"
@@ -39,9 +41,6 @@ type provider struct {
 type providers struct {
 	ordered []*provider
 	byID    map[string]*provider
-	// unproven bounds by network what was sent to a provider and came to nothing: made-up codes
-	// and logout tokens use up the sender's share and not the quota of this server there.
-	unproven *fair.Limiter
 }
 
 const (
@@ -83,10 +82,17 @@ func (s *Server) needsGroups(ctx context.Context, provider string) bool {
 	return set.tellsGroups || set.groupsOf[provider]
 }
 
-// newProviders returns the configured providers. It does not speak with them.
-func newProviders(cfg Config) (providers, error) {
-	all := providers{byID: map[string]*provider{}, unproven: fair.NewLimiter(cfg.Now)}
+// newProviders returns the configured providers. It does not speak with them. One that was
+// configured before in the same words is the same one, with what it has learned; one that has
+// changed keeps its queue.
+func newProviders(cfg Config, before *Server) (providers, error) {
+	all := providers{byID: map[string]*provider{}}
 	for _, p := range cfg.Providers {
+		known, same := before.provider(p)
+		if same {
+			all.keep(known)
+			continue
+		}
 		client, err := upstream.New(p, upstream.Options{
 			Redirect: cfg.Issuer + "/login/" + p.ID + "/callback", Dev: cfg.InsecureProviders,
 			Proxy: cfg.ProviderProxy, Roots: cfg.ProviderRoots, Logger: cfg.Logger, Now: cfg.Now,
@@ -94,15 +100,27 @@ func newProviders(cfg Config) (providers, error) {
 		if err != nil {
 			return providers{}, fmt.Errorf("authz: provider %s: %w", p.ID, err)
 		}
-		all.add(client.Provider(), client)
+		one := &provider{Provider: client.Provider(), client: client, places: fair.NewQueue(providerPlaces, providerWaiting), wait: providerWait}
+		if known != nil {
+			one.places = known.places
+		}
+		all.keep(one)
 	}
 	return all, nil
 }
 
-func (p *providers) add(configured upstream.Provider, client speaker) {
-	one := &provider{Provider: configured, client: client, places: fair.NewQueue(providerPlaces, providerWaiting), wait: providerWait}
+// provider returns the provider with the id of p, nil for none, and whether it is configured as p.
+func (s *Server) provider(p upstream.Provider) (one *provider, same bool) {
+	if s == nil {
+		return nil, false
+	}
+	same = slices.ContainsFunc(s.cfg.Providers, func(configured upstream.Provider) bool { return reflect.DeepEqual(configured, p) })
+	return s.providers.byID[p.ID], same
+}
+
+func (p *providers) keep(one *provider) {
 	p.ordered = append(p.ordered, one)
-	p.byID[configured.ID] = one
+	p.byID[one.ID] = one
 }
 
 // shownProviders returns what the sign-in page shows of the providers.
@@ -151,6 +169,7 @@ const reportTime = 5 * time.Second
 // Call it at the start, for the operator: sign-ins do not depend on it. It takes at most five
 // seconds.
 func (s *Server) ReportProviders(ctx context.Context) []ProviderReport {
+	s = s.latest.Load()
 	ctx, cancel := context.WithTimeout(ctx, reportTime)
 	defer cancel()
 	reports := make([]ProviderReport, len(s.providers.ordered))

@@ -83,7 +83,7 @@ func (s *Server) decisionPage(w http.ResponseWriter, r *http.Request, t storage.
 // sendToProvider begins a sign-in at a provider and sends the browser there. With a session the
 // account at the provider is to be connected to the session's person.
 func (s *Server) sendToProvider(w http.ResponseWriter, r *http.Request, t storage.Transaction, p *provider, session storage.SecretHash) error {
-	if wait := s.providers.unproven.Wait(1, s.attemptShare(r, p)...); wait > 0 {
+	if wait := s.unproven.Wait(1, s.attemptShare(r, p)...); wait > 0 {
 		return tooManyAtProvider(p, wholeSeconds(wait))
 	}
 	secret, err := s.cfg.Store.NewSecret("")
@@ -151,12 +151,12 @@ func (s *Server) callback(w http.ResponseWriter, r *http.Request) error {
 	}
 	// Counted before anything is stored for it: a state of one's own and a made-up code cost nothing.
 	share := s.attemptShare(r, p)
-	if wait := s.providers.unproven.Take(1, share...); wait > 0 {
+	if wait := s.unproven.Take(1, share...); wait > 0 {
 		return tooManyAtProvider(p, wholeSeconds(wait))
 	}
 	back, arrival, err := s.finish(w, r, p, t, f)
 	if err == nil || errors.Is(err, storage.ErrUnavailable) {
-		s.providers.unproven.Return(1, share...)
+		s.unproven.Return(1, share...)
 	}
 	if err != nil {
 		return err
@@ -207,7 +207,9 @@ func (s *Server) takeAttempt(w http.ResponseWriter, r *http.Request, t storage.T
 }
 
 // finish takes the attempt of a callback and asks the provider who came.
-func (s *Server) finish(w http.ResponseWriter, r *http.Request, p *provider, t storage.Transaction, f form) (returned, upstream.Arrival, error) {
+func (s *Server) finish(w http.ResponseWriter, r *http.Request, p *provider, t storage.Transaction, f form) (_ returned, _ upstream.Arrival, err error) {
+	r, end := s.part(r, PartProvider)
+	defer func() { end(err) }()
 	back, attempt, err := s.takeAttempt(w, r, t, f.get("state"))
 	if err != nil {
 		return returned{}, upstream.Arrival{}, err

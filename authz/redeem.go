@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strings"
 
+	"gatehouse.example/audit"
 	"gatehouse.example/authz/internal/engine"
 	"gatehouse.example/internal/quietlog"
 	"gatehouse.example/storage"
@@ -16,7 +17,9 @@ import (
 // everything before it writes anything: a wrong verifier, redirect URI, client or resource
 // does not use up the code. Of several concurrent requests one wins the swap. A request with
 // a used code, and with everything else right, is a replay and ends the family.
-func (s *Server) redeem(r *http.Request, set *resourceSet, client storage.Client, f form) (tokenResponse, error) {
+func (s *Server) redeem(r *http.Request, set *resourceSet, client storage.Client, f form) (_ tokenResponse, err error) {
+	r, end := s.part(r, PartRedeem)
+	defer func() { end(err) }()
 	code := f.get("code")
 	if code == "" {
 		return tokenResponse{}, invalidRequest("the parameter code is missing")
@@ -86,7 +89,7 @@ func (s *Server) refuseSpentCode(r *http.Request, g storage.Grant, wrongResource
 	if err := s.cfg.Store.Revoke(r.Context(), g.ID, "the authorization code was used twice"); err != nil {
 		return err
 	}
-	s.see(Observation{What: CodeReused, Grant: GrantCode})
+	s.happened(r.Context(), ofGrant(audit.CodeReused, g))
 	s.cfg.Logger.WarnContext(quietlog.Always(r.Context()), "authorization code replayed, grant revoked", "grant", g.ID, "client", g.ClientID, "sub", g.Subject)
 	return invalidGrant()
 }
@@ -105,5 +108,6 @@ func (s *Server) exchangeCode(r *http.Request, client storage.Client, g storage.
 	if err != nil {
 		return tokenResponse{}, exchangeError(err)
 	}
+	s.issued(r, audit.TokenIssued, x, tokens)
 	return s.respond(now, x, tokens), nil
 }

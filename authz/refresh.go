@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"time"
 
+	"gatehouse.example/audit"
 	"gatehouse.example/authz/internal/engine"
 	"gatehouse.example/authz/internal/people"
 	"gatehouse.example/internal/quietlog"
@@ -19,7 +20,9 @@ import (
 // previous one after the window, was stolen or copied: the family ends. A later one proves
 // that the store lost rotations: after a failover they are recovered, otherwise the family
 // ends. A token that is not genuine, or comes from another client, changes nothing.
-func (s *Server) refresh(r *http.Request, set *resourceSet, client storage.Client, f form) (tokenResponse, error) {
+func (s *Server) refresh(r *http.Request, set *resourceSet, client storage.Client, f form) (_ tokenResponse, err error) {
+	r, end := s.part(r, PartRefresh)
+	defer func() { end(err) }()
 	if f.get("refresh_token") == "" {
 		return tokenResponse{}, invalidRequest("the parameter refresh_token is missing")
 	}
@@ -96,7 +99,7 @@ func (s *Server) recoverRotations(r *http.Request, g storage.Grant, token storag
 	if err != nil || !ok {
 		return g, refreshReuse, err
 	}
-	s.see(Observation{What: RefreshRecovered, Grant: GrantRefresh})
+	s.happened(r.Context(), ofGrant(audit.RefreshRecovered, g))
 	s.cfg.Logger.WarnContext(r.Context(), "rotations of a refresh token were lost, by a failover or since a backup, and are restored", "grant", g.ID, "client", g.ClientID,
 		"sub", g.Subject, "stored", g.Generation, "presented", token.Generation)
 	return remembered, refreshRotate, nil
@@ -118,8 +121,9 @@ func (s *Server) revokeReused(r *http.Request, g storage.Grant, token storage.Re
 	if err := s.cfg.Store.Revoke(r.Context(), g.ID, because); err != nil {
 		return err
 	}
-	s.see(Observation{What: RefreshReused, Grant: GrantRefresh})
-	s.note(r.Context(), g.Subject, storage.Event{What: eventTokenReused, About: cmp.Or(g.ClientName, hostOfClient(s.clients.Known(g.ClientID)))})
+	reused := ofGrant(audit.RefreshReused, g)
+	reused.shown, reused.about = eventTokenReused, cmp.Or(g.ClientName, hostOfClient(s.clients.Known(g.ClientID)))
+	s.happened(r.Context(), reused)
 	s.cfg.Logger.WarnContext(quietlog.Always(r.Context()), "refresh token reused, grant revoked", "grant", g.ID, "client", g.ClientID, "sub", g.Subject, "because", because)
 	return invalidGrant()
 }
@@ -169,7 +173,8 @@ func (s *Server) tryRefresh(r *http.Request, client storage.Client, g storage.Gr
 		return tokenResponse{}, exchangeError(err)
 	}
 	if x.Repeat {
-		s.see(Observation{What: RefreshRepeated, Grant: GrantRefresh})
+		s.happened(r.Context(), ofGrant(audit.RefreshRepeated, g))
 	}
+	s.issued(r, audit.TokenRefreshed, x, tokens)
 	return s.respond(now, x, tokens), nil
 }

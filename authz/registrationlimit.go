@@ -9,13 +9,14 @@ import (
 	"gatehouse.example/storage"
 )
 
-// registrationLimiter limits the number and the size of registrations and their changes: for
-// one software from one address, so that hosted applications that share an address do not use
-// up each other's limit; for all software from one network, because the client chooses its
-// software name; and the size in all, because there are many networks.
+// registrationLimiter limits the number and the size of registrations and their changes, for all
+// processes together: for one software from one address, so that hosted applications that share an
+// address do not use up each other's limit; for all software from one network, because the client
+// chooses its software name; and the size in all, because there are many networks.
 type registrationLimiter struct {
-	limiter *fair.Limiter
-	each    int64
+	shared *fair.Shared
+	each   int64
+	see    func(Limit) // is told of limits that were reached
 }
 
 const (
@@ -32,11 +33,11 @@ const (
 )
 
 // newRegistrationLimiter returns nil if there is no limit.
-func newRegistrationLimiter(cfg Config) *registrationLimiter {
+func newRegistrationLimiter(cfg Config, shared *fair.Shared, see func(Limit)) *registrationLimiter {
 	if cfg.RegistrationQuota < 0 {
 		return nil
 	}
-	return &registrationLimiter{limiter: fair.NewLimiter(cfg.Now), each: int64(cfg.RegistrationQuota)}
+	return &registrationLimiter{shared: shared, each: int64(cfg.RegistrationQuota), see: see}
 }
 
 // admit counts a registration and its size. If a limit is reached, the error is a
@@ -46,18 +47,18 @@ func (l *registrationLimiter) admit(ctx context.Context, c storage.Client, weigh
 		return func() {}, nil
 	}
 	counts, weights := l.buckets(ctx, c)
-	wait := l.limiter.Take(1, counts...)
-	if wait == 0 {
-		if wait = l.limiter.Take(weight, weights...); wait > 0 {
-			l.limiter.Return(1, counts...)
-		}
+	charges := append(fair.Takes(1, counts...), fair.Takes(weight, weights...)...)
+	wait, err := l.shared.Take(ctx, charges)
+	if err != nil {
+		return nil, err
 	}
 	if wait > 0 {
+		l.see(LimitClients)
 		return nil, &dcr.TooMany{RetryAfter: max(wait, time.Second)}
 	}
 	return func() {
-		l.limiter.Return(1, counts...)
-		l.limiter.Return(weight, weights...)
+		// If the store cannot be reached now, what was taken is refilled in time.
+		_ = l.shared.Return(context.WithoutCancel(ctx), charges)
 	}, nil
 }
 

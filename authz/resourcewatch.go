@@ -64,14 +64,14 @@ func (w *resourceWatch) old(age time.Duration) bool {
 	return since >= age || since < 0
 }
 
-// run looks for changes until ctx ends.
-func (w *resourceWatch) run(ctx context.Context) {
+// watchResources looks for changes until ctx ends.
+func (s *Server) watchResources(ctx context.Context) {
 	ticker := time.NewTicker(resourceInterval)
 	defer ticker.Stop()
 	for {
 		select {
 		case <-ticker.C:
-			w.refresh(ctx, 0)
+			s.latest.Load().resources.refresh(ctx, 0)
 		case <-ctx.Done():
 			return
 		}

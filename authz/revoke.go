@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net/http"
 
+	"gatehouse.example/audit"
 	"gatehouse.example/authz/internal/keyring"
 	"gatehouse.example/dcr"
 	"gatehouse.example/internal/quietlog"
@@ -58,9 +59,9 @@ func authenticated(client storage.Client, f form) bool {
 
 // tokenGrant identifies the grant of a genuine token.
 type tokenGrant struct {
-	grantID, clientID string
-	refresh           bool
-	audience          []string // of an access token
+	grantID, clientID, subject string
+	refresh                    bool
+	audience                   []string // of an access token
 }
 
 // endGrant revokes the grant of a token, or ends the token's resource in it.
@@ -70,6 +71,7 @@ func (s *Server) endGrant(r *http.Request, h tokenGrant, authenticated bool) err
 		if err := s.cfg.Store.Revoke(r.Context(), h.grantID, "revoked by the client"); err != nil {
 			return err
 		}
+		s.happened(r.Context(), fact{kind: audit.GrantRevoked, by: audit.ByClient, person: h.subject, client: h.clientID, grant: h.grantID})
 		s.cfg.Logger.InfoContext(quietlog.Always(r.Context()), "grant revoked by the client", "grant", h.grantID, "client", h.clientID)
 	case len(h.audience) != 1:
 		return invalidRequest("an access token for several resources does not say which of them to end; revoke the refresh token, or a token for one resource")
@@ -77,6 +79,7 @@ func (s *Server) endGrant(r *http.Request, h tokenGrant, authenticated bool) err
 		if err := s.cfg.Store.EndResource(r.Context(), h.grantID, h.audience[0], "its last resource was ended with an access token"); err != nil {
 			return err
 		}
+		s.happened(r.Context(), fact{kind: audit.ResourceEnded, person: h.subject, client: h.clientID, grant: h.grantID, resources: h.audience})
 		s.cfg.Logger.InfoContext(quietlog.Always(r.Context()), "resource of a grant ended with an access token", "grant", h.grantID, "client", h.clientID, "resource", h.audience[0])
 	}
 	return nil
@@ -94,11 +97,11 @@ func (s *Server) grantOf(r *http.Request, token string) (tokenGrant, error) {
 		if over || err == nil && !genuine {
 			err = storage.ErrNotFound
 		}
-		return tokenGrant{grantID: g.ID, clientID: g.ClientID, refresh: true}, err
+		return tokenGrant{grantID: g.ID, clientID: g.ClientID, subject: g.Subject, refresh: true}, err
 	}
 	claims, err := s.keys.Verify(token)
 	if errors.Is(err, keyring.ErrToken) {
 		err = storage.ErrNotFound
 	}
-	return tokenGrant{grantID: claims.GrantID, clientID: claims.ClientID, audience: claims.Audience}, err
+	return tokenGrant{grantID: claims.GrantID, clientID: claims.ClientID, subject: claims.Subject, audience: claims.Audience}, err
 }

@@ -45,7 +45,7 @@ func TestRoundTrips(t *testing.T) {
 		{"introspection", 1, 200, func() reply { return h.introspect(held.access) }},
 		{"introspection of a refresh token", 0, 200, func() reply { return h.introspect(next) }},
 		{"introspection of garbage", 0, 200, func() reply { return h.introspect("hello") }},
-		{"registration", 1, 201, register},
+		{"registration", 2, 201, register},
 		{"a wrong verifier", 1, 400, func() reply { return h.toToken(c, replaced(redemption(c, code), "code_verifier", challenge)) }},
 		{"a code that cannot be one", 0, 400, func() reply { return h.toToken(c, redemption(c, "hello")) }},
 		{"a malformed request", 0, 400, func() reply { return h.post("/token") }},

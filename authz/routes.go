@@ -59,29 +59,30 @@ func (s *Server) documentRoutes(router *mux.Router) error {
 		return fmt.Errorf("authz: %w", err)
 	}
 	for _, path := range paths {
-		router.Path(path).Handler(document)
-		router.Path(path + "/").Handler(document) // for people who type the issuer with a slash
+		router.Path(path).Handler(s.limited(LimitDocuments, document))
+		router.Path(path + "/").Handler(s.limited(LimitDocuments, document)) // for people who type the issuer with a slash
 	}
-	router.Path(s.path("/jwks.json")).Handler(s.keys.JWKS())
+	router.Path(s.path("/jwks.json")).Handler(s.limited(LimitDocuments, s.keys.JWKS()))
 	return nil
 }
 
-// apiRoutes adds the API routes: CORS for every origin and no cookies.
+// apiRoutes adds the API routes: CORS for every origin, no cookies.
 func (s *Server) apiRoutes(router *mux.Router) {
-	post := func(path string, h handler) {
-		router.Path(s.path(path)).Handler(cors{"POST", s.timely(methods{http.MethodPost: s.api(h)})})
+	for path, h := range map[string]handler{"/token": s.token, "/revoke": s.revoke} {
+		router.Path(s.path(path)).Handler(cors{"POST", s.limited(LimitToken, s.timely(s.placed(LimitToken, methods{http.MethodPost: s.api(h)})))})
 	}
-	post("/token", s.token)
-	post("/revoke", s.revoke)
 	if len(s.providers.ordered) > 0 {
 		// A provider is not a browser: no CORS, no cookies.
-		router.Path(s.path("/login/{provider}/logout")).Handler(s.timely(methods{http.MethodPost: s.api(s.backChannelLogout)}))
+		router.Path(s.path("/login/{provider}/logout")).Handler(s.limited(LimitToken, s.timely(methods{http.MethodPost: s.api(s.backChannelLogout)})))
 	}
 	// A resource server is not a browser: no CORS.
-	router.Path(s.path("/introspect")).Handler(s.ifIntrospected(s.timely(methods{http.MethodPost: s.api(s.introspect)})))
+	router.Path(s.path("/introspect")).Handler(s.ifIntrospected(s.limited(LimitIntrospection, s.timely(s.placed(LimitIntrospection, methods{http.MethodPost: s.api(s.introspect)})))))
 	if s.cfg.Registration != RegistrationClosed {
-		router.Path(s.path("/register")).Handler(cors{"POST", s.timely(s.clients.Register())})
-		router.Path(s.path("/register/{id}")).Handler(cors{"GET, PUT, DELETE", s.timely(s.clients.Configuration())})
+		program := func(h http.Handler) http.Handler {
+			return s.limited(LimitRegistration, s.timely(s.placed(LimitRegistration, h)))
+		}
+		router.Path(s.path("/register")).Handler(cors{"POST", program(s.clients.Register())})
+		router.Path(s.path("/register/{id}")).Handler(cors{"GET, PUT, DELETE", program(s.clients.Configuration())})
 	}
 }
 
@@ -96,11 +97,11 @@ func (s *Server) browserRoutes(router *mux.Router) error {
 			message: language.Say("error.otherSite.message"), steps: []language.Text{language.Say("step.connectAgain")}}
 	})
 	protection.SetDenyHandler(foreign)
-	page := func(path string, m methods) { router.Path(s.path(path)).Handler(m) }
+	page := func(path string, m methods) { router.Path(s.path(path)).Handler(s.limitedPage(m)) }
 	form := func(h handler) http.Handler { return protection.Handler(s.ownScheme(s.page(h), foreign)) }
 	for _, path := range slices.Compact([]string{s.path("/"), s.path("")}) {
 		if path != "" {
-			router.Path(path).HandlerFunc(s.home)
+			router.Path(path).Handler(s.limitedPage(http.HandlerFunc(s.home)))
 		}
 	}
 	page("/authorize", methods{http.MethodGet: s.page(s.authorize)})

@@ -1,12 +1,14 @@
 package authz
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
 	"slices"
 	"time"
 
+	"gatehouse.example/audit"
 	"gatehouse.example/authz/internal/secondfactor"
 	"gatehouse.example/authz/internal/throttle"
 	"gatehouse.example/internal/fair"
@@ -90,7 +92,7 @@ func (s *Server) codeLogin(w http.ResponseWriter, r *http.Request) error {
 	}
 	signedIn, err := s.checkCode(r, t, user, f.get("code"))
 	if errors.Is(err, errWrongCode) {
-		s.see(Observation{What: SignInRefused, Method: SignInCode})
+		s.happened(r.Context(), fact{kind: audit.SignInRefused, person: user.Subject, how: string(SignInCode)})
 		s.cfg.Logger.WarnContext(r.Context(), "second factor refused after the right password", "user", user.Name, "from", fair.Requester(r.Context()))
 		return s.codePage(w, r, t, user, http.StatusForbidden, language.Say("code.wrong"))
 	}
@@ -128,15 +130,17 @@ func (s *Server) checkCode(r *http.Request, t storage.Transaction, user storage.
 	})
 	switch {
 	case errors.Is(err, errWrongCode):
-		return storage.User{}, err
+		return storage.User{}, cmp.Or(settledCode(attempt.Wrong(r.Context())), err)
 	case err != nil:
 		attempt.Void()
 		return storage.User{}, err
 	}
-	attempt.Right()
+	if err := settledCode(attempt.Right(r.Context())); err != nil {
+		return storage.User{}, err
+	}
 	if left >= 0 {
 		s.cfg.Logger.WarnContext(quietlog.Always(r.Context()), "recovery code used", "user", user.Name, "sub", user.Subject, "left", left)
-		s.note(r.Context(), user.Subject, storage.Event{What: eventRecoveryCodeUsed})
+		s.happened(r.Context(), fact{kind: audit.PersonChanged, person: user.Subject, shown: eventRecoveryCodeUsed})
 	}
 	return signedIn, nil
 }
@@ -165,9 +169,17 @@ func (s *Server) spend(u storage.User, factor *storage.SecondFactor, code string
 	return true, nil
 }
 
+// settledCode is [settled] for a second factor.
+func settledCode(wait time.Duration, err error) error {
+	if err == nil && wait > 0 {
+		return tooManyCodes(wait)
+	}
+	return err
+}
+
 func tooManyCodes(wait time.Duration) *displayedError {
 	return &displayedError{
-		status: http.StatusTooManyRequests, code: codeUnavailable, retryAfter: wait,
+		status: http.StatusTooManyRequests, code: codeUnavailable, retryAfter: wait, limit: LimitCode,
 		title:   language.Say("error.codes.title"),
 		message: language.Say("error.codes.message"),
 		steps:   []language.Text{language.Say("error.tooMany.wait", "seconds", wholeSeconds(wait)), language.Say("error.codes.known")},

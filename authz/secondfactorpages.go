@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"time"
 
+	"gatehouse.example/audit"
 	"gatehouse.example/authz/internal/secondfactor"
 	"gatehouse.example/internal/quietlog"
 	"gatehouse.example/storage"
@@ -177,7 +178,7 @@ func (s *Server) afterFactor(w http.ResponseWriter, r *http.Request, user storag
 	}
 	s.cfg.Logger.InfoContext(quietlog.Always(r.Context()), done, "user", user.Name, "sub", user.Subject)
 	if what := map[string]string{factorSetUp: eventFactorOn, factorRemoved: eventFactorOff}[done]; what != "" {
-		s.note(r.Context(), user.Subject, storage.Event{What: what})
+		s.happened(r.Context(), fact{kind: audit.PersonChanged, person: user.Subject, shown: what})
 	}
 	if len(codes) == 0 {
 		seeOther(w, s.cfg.Issuer+secondFactorPath)

@@ -51,6 +51,14 @@ func (h *hangingMemory) Put(ctx context.Context, put storage.Put) (storage.Item,
 	return h.items[put.Key], nil
 }
 
+func (h *hangingMemory) Count(ctx context.Context, c storage.Counting) (storage.Counted, error) {
+	if h.hangs.Load() {
+		<-ctx.Done()
+		return storage.Counted{}, ctx.Err()
+	}
+	return storage.Counted{Done: true, Owed: make([]time.Duration, len(c.Counts))}, nil
+}
+
 func (h *hangingMemory) Room() storage.Room { return storage.RoomEnough }
 
 func (h *hangingMemory) IndexPage(context.Context, string, string, int) ([]string, error) {

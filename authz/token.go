@@ -43,6 +43,10 @@ func (s *Server) token(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	sawClient(r, client.ID)
+	if err := s.clientLimit(r, client); err != nil {
+		return err
+	}
 	if !slices.Contains(client.Metadata.GrantTypes, f.get("grant_type")) {
 		return refuse(codeUnauthorizedClient, "the client did not register the grant type %s", f.get("grant_type"))
 	}
@@ -50,7 +54,6 @@ func (s *Server) token(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	s.see(Observation{What: TokensIssued, Grant: GrantType(f.get("grant_type"))})
 	s.chores.clientUsed(client)
 	writeJSON(w, http.StatusOK, response)
 	return nil

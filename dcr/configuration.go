@@ -178,6 +178,7 @@ func (cs *Clients) replaceConfiguration(w http.ResponseWriter, req *http.Request
 	}
 	cs.log.InfoContext(req.Context(), "client changed its registration", "client_id", client.ID, "client_name", client.Metadata.ClientName,
 		"redirect_uris", client.Metadata.RedirectURIs, "auth_method", client.Metadata.TokenEndpointAuthMethod)
+	cs.onChange(req.Context(), client)
 	respond(w, http.StatusOK, cs.response(client, secret, renewed))
 	return nil
 }
@@ -223,6 +224,7 @@ func (cs *Clients) deleteConfiguration(w http.ResponseWriter, req *http.Request)
 		return err
 	}
 	cs.log.InfoContext(req.Context(), "client deleted its registration", "client_id", client.ID, "client_name", client.Metadata.ClientName)
+	cs.onRemove(req.Context(), client)
 	noStore(w.Header())
 	w.WriteHeader(http.StatusNoContent)
 	return nil

@@ -113,6 +113,14 @@ type Config struct {
 	// OnRegister, if set, is called after a client was stored. It must not keep the
 	// client's slices. Set it to count registrations.
 	OnRegister func(context.Context, storage.Client)
+	// OnChange and OnRemove, if set, are called after a client changed its registration, and after
+	// it was removed, by itself or because it was idle; then ctx is that of no request. They must
+	// not keep the client's slices.
+	OnChange, OnRemove func(context.Context, storage.Client)
+	// Before are the clients of the configuration that this one replaces, over the same store and
+	// with the same fetcher. Set it to go on with their limits, caches and noted work; documents
+	// that were read under another policy are read again.
+	Before *Clients
 	// Now is the clock; nil means time.Now.
 	Now func() time.Time
 	// Refused, if set, is called with the error code of each refused or failed request to the
@@ -138,6 +146,8 @@ type Clients struct {
 	fetches    *fair.Limiter // bounds fetches of documents and keys
 	logos      *icon.Album   // nil if no logos are shown
 	onRegister func(context.Context, storage.Client)
+	onChange   func(context.Context, storage.Client)
+	onRemove   func(context.Context, storage.Client)
 	now        func() time.Time
 	log        *slog.Logger
 
@@ -147,14 +157,22 @@ type Clients struct {
 	wrongToken    func(r *http.Request, id string) time.Duration
 	refused       func(r *http.Request, code string)
 	life          lifetimes
-	unused        unusedLists
+	unused        *unusedLists
+}
+
+// orNothing returns f, or a function that does nothing if f is nil.
+func orNothing(f func(context.Context, storage.Client)) func(context.Context, storage.Client) {
+	if f == nil {
+		return func(context.Context, storage.Client) {}
+	}
+	return f
 }
 
 // New returns the clients that c configures. Its error joins every mistake in c.
 func New(c Config) (*Clients, error) {
 	clients := &Clients{
 		store: c.Store, endpoint: c.Endpoint, policy: c.Policy, scopes: c.KnownScopes, cache: newCache(),
-		onRegister: c.OnRegister, now: c.Now, log: cmp.Or(c.Logger, slog.Default()),
+		now: c.Now, log: cmp.Or(c.Logger, slog.Default()), unused: &unusedLists{},
 	}
 	clients.tokenRequired, clients.admit, clients.wrongToken, clients.life = c.RequireInitialToken, c.Admit, c.WrongToken, lifetimesOf(c)
 	clients.refused = c.Refused
@@ -168,9 +186,7 @@ func New(c Config) (*Clients, error) {
 	if clients.admit == nil {
 		clients.admit = func(context.Context, storage.Client, int64) (func(), error) { return func() {}, nil }
 	}
-	if clients.onRegister == nil {
-		clients.onRegister = func(context.Context, storage.Client) {}
-	}
+	clients.onRegister, clients.onChange, clients.onRemove = orNothing(c.OnRegister), orNothing(c.OnChange), orNothing(c.OnRemove)
 	if clients.scopes == nil {
 		scopes := map[string]bool{}
 		for _, scope := range c.Scopes {
@@ -189,6 +205,7 @@ func New(c Config) (*Clients, error) {
 	if err := errors.Join(append(errs, err, invalid)...); err != nil {
 		return nil, err
 	}
+	clients.goOn(c.Before)
 	return clients, nil
 }
 

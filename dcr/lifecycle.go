@@ -107,6 +107,7 @@ func (cs *Clients) reap(ctx context.Context, c storage.Client) (bool, error) {
 	}
 	cs.cache.drop(c.ID)
 	cs.log.InfoContext(ctx, "idle client removed", "client_id", c.ID, "client_name", c.Metadata.ClientName, "last_used", c.LastUsed)
+	cs.onRemove(ctx, c)
 	if err := cs.store.RevokeClient(ctx, c.ID, "its client was removed"); err != nil {
 		return true, fmt.Errorf("dcr: reap: %w", err)
 	}

@@ -141,7 +141,7 @@ func (cs *Clients) Asked(of storage.Client) {
 	if of.Source != storage.ClientRegistered || of.Expires.IsZero() || now.Before(safe) {
 		return
 	}
-	c := &cs.unused
+	c := cs.unused
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.sentPerson == nil {

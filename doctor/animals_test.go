@@ -14,7 +14,7 @@ const (
 )
 
 func zoo() []animal {
-	return slices.Concat(callAnimals, challengeAnimals, placeAnimals, resourceAnimals, serverAnimals, memberAnimals, endpointAnimals, browserAnimals)
+	return slices.Concat(callAnimals, challengeAnimals, placeAnimals, resourceAnimals, serverAnimals, memberAnimals, endpointAnimals, browserAnimals, registerAnimals, tryAnimals, tokenAnimals)
 }
 
 var callAnimals = []animal{
@@ -52,7 +52,7 @@ var callAnimals = []animal{
 		s.with("POST "+notes, s.unless(func(token string) bool { return strings.Contains(token, "Bearer ey") }, 200))
 	}, ""},
 	{"403 for a wrong token", "wrong-token-status", func(s *stable) {
-		s.with("POST "+notes, s.unless(func(token string) bool { return token != "" }, 403))
+		s.with("POST "+notes, s.unless(func(token string) bool { return token != "Bearer "+s.token }, 403))
 	}, ""},
 	{"a wrong token is told nothing", "wrong-token-silent", func(s *stable) { s.refusal = linked }, ""},
 }
@@ -192,9 +192,15 @@ var endpointAnimals = []animal{
 	{"no keys", "keys-missing", func(s *stable) { s.keys = map[string]any{"keys": []any{}} }, ""},
 	{"keys that are not there", "keys-missing", route("GET "+issuer+"/jwks.json", http.NotFound), ""},
 	{"private keys", "keys-secret", func(s *stable) { s.keys["keys"].([]any)[0].(map[string]any)["d"] = "c2VjcmV0" }, ""},
-	{"an open redirector", "redirects-unknown", route("GET "+issuer+"/authorize", func(w http.ResponseWriter, r *http.Request) {
-		http.Redirect(w, r, r.URL.Query().Get("redirect_uri")+"?error=unauthorized_client", http.StatusFound)
-	}), ""},
+	{"an open redirector", "redirects-unknown", func(s *stable) {
+		s.with("GET "+issuer+"/authorize", func(w http.ResponseWriter, r *http.Request) {
+			if r.FormValue("client_id") == "client-of-this-test" {
+				s.authorize(w, r)
+				return
+			}
+			http.Redirect(w, r, r.FormValue("redirect_uri")+"?error=unauthorized_client", http.StatusFound)
+		})
+	}, ""},
 	{"errors as a page", "token-error-shape", route("POST "+issuer+"/token", answer(400, "text/html", html, "Cache-Control", "no-store", "Access-Control-Allow-Origin", "*")), ""},
 	{"errors as a problem", "token-error-shape", route("POST "+issuer+"/token", answer(400, "application/problem+json", `{"title":"Bad Request"}`,
 		"Cache-Control", "no-store", "Access-Control-Allow-Origin", "*")), ""},

@@ -34,8 +34,8 @@ type check struct {
 func catalogue() []check {
 	return slices.Concat(
 		reachChecks, callChecks, challengeChecks, tokenChecks, placeChecks, resourceChecks,
-		serverChecks, memberChecks, wayChecks, endpointChecks, browserChecks,
-		signInChecks, grantChecks, refreshChecks, useChecks,
+		serverChecks, memberChecks, wayChecks, endpointChecks, registerChecks, tryChecks, browserChecks,
+		withTokenChecks, useChecks, signInChecks, grantChecks, refreshChecks,
 	)
 }
 

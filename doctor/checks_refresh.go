@@ -6,11 +6,8 @@ import (
 	"time"
 )
 
-// The lifetimes of access tokens that are reported.
-const (
-	shortLife = time.Minute
-	longLife  = 24 * time.Hour
-)
+// shortLife is how long an access token should live at least.
+const shortLife = time.Minute
 
 // told describes a refusal of the token endpoint.
 func (t *tokens) told() string {
@@ -54,6 +51,15 @@ var refreshChecks = []check{
 		Clients:  everyone,
 	}, onGrant(func(_ *walk, s *signIn) string {
 		return when(s.renewed != nil && !s.renewed.ok, s.renewed.told())
+	})},
+	{Entry{
+		ID: "refresh-without-resource", Severity: Error, Rule: "RFC 8707 section 2.2; RFC 6749 section 6",
+		Title:    "A refresh without the parameter resource is refused",
+		Symptoms: []string{"signed out every hour", "invalid_target at refresh"},
+		Mend:     "Keep the resource of the grant where the request names none.",
+		Clients:  []string{goSDK},
+	}, onGrant(func(_ *walk, s *signIn) string {
+		return when(s.bare != nil && !s.bare.ok && s.bare.answered(), s.bare.told())
 	})},
 	{Entry{
 		ID: "refresh-spent", Severity: Note, Rule: "this project",
@@ -110,7 +116,7 @@ var refreshChecks = []check{
 		Mend:     "Issue tokens with the resource as their audience, refuse resources that are not known with invalid_target, and compare the audience at the server.",
 		Mends:    map[string]string{"Keycloak": "it ignores resource: add an audience mapper for each server, and compare aud."},
 	}, onGrant(func(w *walk, s *signIn) string {
-		fixed := s.elsewhere != nil && slices.Contains(s.elsewhere.audience(), w.identity())
+		fixed := s.elsewhere != nil && slices.Contains(audience(s.elsewhere.claims), w.identity())
 		return when(s.elsewhere != nil && s.elsewhere.ok && !fixed && w.accepted("use.elsewhere"),
 			fmt.Sprintf("a token for %s: %s", foreign, w.call("use.elsewhere")))
 	})},

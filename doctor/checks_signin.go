@@ -111,20 +111,10 @@ func bodyOf(e *exchange) []byte {
 // onGrant looks at the first token of the doctor's own grant.
 func onGrant(look func(w *walk, s *signIn) string) func(*walk) []string {
 	return onSignIn(func(w *walk, s *signIn) string {
-		if s.handed || s.first == nil || !s.first.ok {
-			return ""
-		}
-		return look(w, s)
-	})
-}
-
-// onToken looks at the first token, also at one that somebody gave.
-func onToken(look func(w *walk, t *tokens) string) func(*walk) []string {
-	return onSignIn(func(w *walk, s *signIn) string {
 		if s.first == nil || !s.first.ok {
 			return ""
 		}
-		return look(w, s.first)
+		return look(w, s)
 	})
 }
 
@@ -174,8 +164,8 @@ var grantChecks = []check{
 		Title:    "The token lives for more than a day, or for less than a minute",
 		Symptoms: []string{"access token never expires", "client refreshes all the time"},
 		Mend:     "Let access tokens live for five minutes to an hour, and issue refresh tokens.",
-	}, onToken(func(_ *walk, t *tokens) string {
-		life := t.life()
+	}, onGrant(func(_ *walk, s *signIn) string {
+		life := s.first.life()
 		return when(life > longLife || life > 0 && life < shortLife, fmt.Sprintf("it lives for %s", life))
 	})},
 	{Entry{
@@ -195,28 +185,6 @@ var grantChecks = []check{
 	}, onGrant(func(_ *walk, s *signIn) string {
 		lost := lacking(s.asked, strings.Fields(s.first.scope))
 		return when(s.first.scope != "" && len(lost) > 0, "asked for and not granted: "+quotedAll(lost))
-	})},
-	{Entry{
-		ID: "token-audience-missing", Severity: Error, Rule: "MCP Token Audience Binding and Validation; RFC 9068 section 2.2",
-		Title:    "The token has no audience",
-		Symptoms: []string{"aud claim is missing", "a token for one server works at another"},
-		Mend:     "Put the resource of the request into aud, and refuse tokens without it: who runs another server of the same authorization server could use its tokens here.",
-	}, onToken(func(w *walk, t *tokens) string {
-		return when(!w.alone && t.claims != nil && len(t.audience()) == 0 && w.accepted("use.session", "use.stateless"), "the token is a JWT without aud")
-	})},
-	{Entry{
-		ID: "token-audience", Severity: Warning, Rule: "MCP Token Audience Binding and Validation; RFC 8707 section 2",
-		Title:    "The audience of the token is not the resource",
-		Symptoms: []string{"invalid audience", "audience mismatch after sign-in", "aud is the client ID"},
-		Mend:     "Put the resource of the request into aud. A server that knows itself by another name must be the only one of that name.",
-		Mends: map[string]string{
-			"Keycloak": "it ignores resource: add an audience mapper with the URL of the server to a client scope.",
-			"Auth0":    "turn the resource parameter compatibility profile on, and let the identifier of the API be the URL of the server.",
-			"Entra ID": "aud is the client ID or the application ID URI; let the server accept it, and no other.",
-		},
-	}, onToken(func(w *walk, t *tokens) string {
-		aud := t.audience()
-		return when(!w.alone && len(aud) > 0 && !slices.Contains(aud, w.identity()), fmt.Sprintf("aud is %s, the resource is %s", quotedAll(aud), quoted(w.identity())))
 	})},
 }
 

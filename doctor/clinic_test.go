@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"gatehouse.example/doctor"
 )
@@ -35,6 +36,7 @@ type clinic struct {
 	sticky    bool                                       // refresh tokens are kept
 	lenient   bool                                       // replaced refresh tokens work
 	strict    bool                                       // ... and a second use at once ends the grant
+	explicit  bool                                       // a refresh must name the resource
 	hasty     bool                                       // a refused refresh uses the token up
 	lasting   bool                                       // tokens survive revocation
 
@@ -111,6 +113,9 @@ func (c *clinic) refusal(form url.Values) string {
 	if form.Get("client_id") != "doctor" {
 		return "invalid_client"
 	}
+	if !form.Has("resource") && !c.explicit { // the resource of the grant
+		form.Set("resource", notes)
+	}
 	if form.Get("resource") != notes && !c.strange {
 		c.ended = c.ended || c.hasty
 		return "invalid_target"
@@ -150,7 +155,7 @@ func (c *clinic) issue(form url.Values) map[string]any {
 		return base64.RawURLEncoding.EncodeToString(text)
 	}
 	aud, signature := form.Get("resource"), c.secret()
-	token := part(map[string]string{"alg": "ES256"}) + "." + part(map[string]any{"iss": issuer, "aud": aud, "scope": scope}) + "." + signature
+	token := part(map[string]string{"alg": "ES256"}) + "." + part(map[string]any{"iss": issuer, "aud": aud, "exp": now.Add(10 * time.Minute).Unix(), "scope": scope}) + "." + signature
 	if c.opaque {
 		token = signature
 	}
@@ -225,7 +230,7 @@ func (c *clinic) demands(w http.ResponseWriter, r *http.Request, g grant) bool {
 }
 
 // visit is a person who allows everything: it comes back from the sign-in with a code.
-func (c *clinic) visit(at string) error {
+func (c *clinic) visit(_ context.Context, at string) error {
 	u, err := url.Parse(at)
 	if err != nil {
 		return err
@@ -247,11 +252,11 @@ func (c *clinic) visit(at string) error {
 
 // examined examines the servers with a sign-in. Nothing secret may be in the report or in what is
 // told meanwhile.
-func (c *clinic) examined(with *doctor.SignIn) *doctor.Report {
+func (c *clinic) examined(with func(context.Context, string) error) *doctor.Report {
 	c.t.Helper()
 	var shown strings.Builder
 	o := options(c.open())
-	o.SignIn = with
+	o.SignIn, o.Register, o.Token = with, false, ""
 	o.Progress = func(method, url string) { fmt.Fprintln(&shown, method, url) }
 	report, err := doctor.Check(context.Background(), c.target, o)
 	if err != nil {

@@ -15,7 +15,8 @@
 // record and open no connections. Time, requests and bytes are bounded. The target chooses the
 // addresses that it names, so each is judged after its lookup: see [Options].AllowHosts.
 //
-// Nothing is changed at the servers, and no token of anybody is sent.
+// Nothing is changed at the servers unless [Options].Register or SignIn is set, and no token of anybody is
+// sent but [Options].Token.
 package doctor
 
 import (
@@ -31,7 +32,8 @@ import (
 
 // The bounds of one examination.
 const (
-	// MaxTime is the time until an examination ends, whatever it has not asked by then.
+	// MaxTime is the time until an examination without a sign-in ends, whatever it has not asked by
+	// then.
 	MaxTime = 30 * time.Second
 	// MaxRequests bounds the requests.
 	MaxRequests = 60
@@ -55,6 +57,23 @@ type Options struct {
 	// to addresses of its own host. A host is judged after its lookup, and the connection goes
 	// to an address that was judged.
 	AllowHosts []string
+	// Register lets the doctor register clients, as the recorded clients do, and try redirect
+	// URIs and PKCE with one of its own. What it registered is removed again (RFC 7592), or
+	// listed in [Report].Left.
+	Register bool
+	// Token is an access token for the target, with which it is asked in both kinds of
+	// revisions. It is sent to the target only, and appears in no report. It is neither
+	// refreshed nor revoked.
+	Token string
+	// SignIn, if set, shows a person the URL at which to sign in, for example in a browser, and
+	// returns at once. The doctor waits at a loopback address for the answer. It asks for a grant
+	// of its own, with which it also tries what a server must refuse, and ends it; what could not
+	// be removed is in [Report].Left. Bounds: [MaxWait] for the person, [MaxTime] before it, after
+	// it and for the removal, [MaxSignInRequests].
+	SignIn func(ctx context.Context, url string) error
+	// ClientID is the client that signs in: public, with the redirect URI http://127.0.0.1/callback
+	// at any port. Default: the doctor registers one, and removes it again.
+	ClientID string
 	// Roots verifies certificates. Default: those of the system.
 	Roots *x509.CertPool
 	// Transport replaces the network, for tests inside of one process. No address is judged.
@@ -63,8 +82,6 @@ type Options struct {
 	Lookup func(ctx context.Context, host string) ([]netip.Addr, error)
 	// Now replaces the clock, which is compared with that of the servers.
 	Now func() time.Time
-	// SignIn, if set, adds what can only be seen with a token.
-	SignIn *SignIn
 	// Progress, if set, is told about each request before it is sent.
 	Progress func(method, url string)
 }
@@ -85,7 +102,7 @@ func examine(ctx context.Context, target string, o Options, walk func(*walker, c
 	if err != nil {
 		return nil, err
 	}
-	if err := o.SignIn.fits(u); err != nil {
+	if err := o.tokenFits(u); err != nil {
 		return nil, err
 	}
 	if o.Now == nil {
@@ -97,7 +114,7 @@ func examine(ctx context.Context, target string, o Options, walk func(*walker, c
 	if err := w.nothing(); err != nil {
 		return nil, err
 	}
-	w.withToken(ctx)
+	w.withPerson(ctx)
 	return w.report(), nil
 }
 

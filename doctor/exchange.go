@@ -85,7 +85,11 @@ func (e *exchange) String() string {
 	if !e.answered() {
 		outcome = "has no answer: " + e.reason
 	}
-	return fmt.Sprintf("%s %s %s", e.method, clean(e.url), outcome)
+	at := e.url
+	if strings.HasPrefix(e.place, "try.") || strings.HasPrefix(e.place, "authorize.") {
+		at, _, _ = strings.Cut(at, "?") // the parameters are the doctor's own
+	}
+	return fmt.Sprintf("%s %s %s", e.method, clean(at), outcome)
 }
 
 // document is an answer that should be a JSON object.
@@ -179,6 +183,7 @@ type walk struct {
 	places    []*document // the resource metadata, in the order in which clients look for it
 	servers   []*server
 	skipped   []string // authorization servers that were not asked, because there are too many
+	token     string   // that the protected server was asked with, "" for none
 	signIn    *signIn  // nil without one
 	left      []string // what was registered and could not be removed
 }
@@ -188,6 +193,8 @@ type server struct {
 	issuer    string
 	documents []*document
 	calls     []*exchange
+	clients   []*registration
+	hostile   *registration // with a redirect URI that no server may accept
 }
 
 // call returns the answer to a question of the walk, nil if it was not asked.

@@ -1,11 +1,14 @@
 package doctor_test
 
 import (
+	"encoding/base64"
 	"encoding/json"
+	"fmt"
 	"io"
 	"maps"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -23,6 +26,7 @@ type stable struct {
 	keys           map[string]any
 	challenge      string // without a token
 	refusal        string // with a wrong one
+	token          string // that is accepted
 
 	// routes answer "METHOD URL" without the query. A change may replace one.
 	routes map[string]http.HandlerFunc
@@ -40,7 +44,7 @@ func healthy(target, issuer string) *stable {
 		},
 		server: map[string]any{
 			"issuer": issuer, "authorization_endpoint": issuer + "/authorize", "token_endpoint": issuer + "/token",
-			"registration_endpoint": issuer + "/register", "jwks_uri": issuer + "/jwks.json",
+			"registration_endpoint": issuer + "/register", "revocation_endpoint": issuer + "/revoke", "jwks_uri": issuer + "/jwks.json",
 			"response_types_supported": []string{"code"}, "grant_types_supported": []string{"authorization_code", "refresh_token"},
 			"code_challenge_methods_supported":               []string{"S256"},
 			"token_endpoint_auth_methods_supported":          []string{"none", "client_secret_basic"},
@@ -49,8 +53,18 @@ func healthy(target, issuer string) *stable {
 		},
 		keys:      map[string]any{"keys": []any{map[string]any{"kty": "EC", "crv": "P-256", "kid": "one", "x": "eA", "y": "eQ"}}},
 		challenge: `Bearer resource_metadata="` + metadata + `", scope="notes:read notes:write"`,
+		token:     jwt(map[string]any{"iss": issuer, "aud": target, "exp": now.Add(time.Hour).Unix()}),
 		refusal:   `Bearer error="invalid_token", resource_metadata="` + metadata + `"`,
 	}
+}
+
+// jwt returns a token with a signature that means nothing.
+func jwt(claims map[string]any) string {
+	raw, err := json.Marshal(claims)
+	if err != nil {
+		panic(err)
+	}
+	return base64.RawURLEncoding.EncodeToString([]byte(`{"alg":"ES256","typ":"at+jwt"}`)) + "." + base64.RawURLEncoding.EncodeToString(raw) + ".c2lnbmF0dXJl"
 }
 
 func splitURL(raw string) (origin, path string) {
@@ -97,7 +111,9 @@ func (s *stable) openServer() {
 	s.routes["POST "+s.issuer+"/register"] = s.register
 	s.routes["POST "+s.issuer+"/token"] = answer(401, "application/json", `{"error":"invalid_client"}`,
 		"Access-Control-Allow-Origin", "*", "Cache-Control", "no-store")
-	s.routes["GET "+s.issuer+"/authorize"] = answer(400, "text/html; charset=utf-8", "<title>This application is not known</title>")
+	s.routes["POST "+s.issuer+"/revoke"] = answer(200, "", "")
+	s.routes["DELETE "+s.issuer+"/register/client-of-this-test"] = answer(204, "", "")
+	s.routes["GET "+s.issuer+"/authorize"] = s.authorize
 }
 
 // register answers with what was sent, and a client_id.
@@ -107,11 +123,40 @@ func (s *stable) register(w http.ResponseWriter, r *http.Request) {
 		answer(400, "application/json", `{"error":"invalid_client_metadata"}`)(w, r)
 		return
 	}
+	if strings.HasPrefix(fmt.Sprint(client["redirect_uris"]), "[javascript:") {
+		answer(400, "application/json", `{"error":"invalid_redirect_uri"}`)(w, r)
+		return
+	}
 	client["client_id"] = "client-of-this-test"
+	client["registration_client_uri"] = s.issuer + "/register/client-of-this-test"
+	client["registration_access_token"] = "token-of-this-test"
+	w.Header().Set("Cache-Control", "no-store")
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Access-Control-Allow-Origin", "*")
 	w.WriteHeader(http.StatusCreated)
 	_ = json.NewEncoder(w).Encode(client)
+}
+
+// authorize knows the client that register registers.
+func (s *stable) authorize(w http.ResponseWriter, r *http.Request) {
+	v := r.URL.Query()
+	to, err := url.Parse(v.Get("redirect_uri"))
+	switch {
+	case v.Get("client_id") != "client-of-this-test", err != nil, to.Hostname() != "127.0.0.1", to.Path != "/callback":
+		answer(400, "text/html; charset=utf-8", "<title>This application is not known</title>")(w, r)
+	case v.Get("code_challenge_method") != "S256":
+		s.back(w, r, "invalid_request")
+	case v.Get("response_type") != "code":
+		s.back(w, r, "unsupported_response_type")
+	default:
+		answer(200, "text/html; charset=utf-8", "<title>Sign in</title>")(w, r)
+	}
+}
+
+// back redirects to the client with an error.
+func (s *stable) back(w http.ResponseWriter, r *http.Request, code string) {
+	v := url.Values{"error": {code}, "state": {r.FormValue("state")}, "iss": {s.issuer}}
+	http.Redirect(w, r, r.FormValue("redirect_uri")+"?"+v.Encode(), http.StatusFound)
 }
 
 // publish serves a document.
@@ -126,6 +171,10 @@ func (s *stable) publish(at string, document func() any) {
 
 // guard refuses every request.
 func (s *stable) guard(w http.ResponseWriter, r *http.Request) {
+	if r.Header.Get("Authorization") == "Bearer "+s.token && s.token != "" {
+		s.serve(w, r)
+		return
+	}
 	challenge := s.challenge
 	if r.Header.Get("Authorization") != "" {
 		challenge = s.refusal
@@ -136,6 +185,22 @@ func (s *stable) guard(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Access-Control-Allow-Origin", "*")
 	w.Header().Set("Access-Control-Expose-Headers", "WWW-Authenticate")
 	w.WriteHeader(http.StatusUnauthorized)
+}
+
+// serve answers requests with the token.
+func (s *stable) serve(w http.ResponseWriter, r *http.Request) {
+	body, _ := io.ReadAll(r.Body)
+	id := r.Header.Get("Mcp-Session-Id")
+	switch {
+	case id != "" && id != "one":
+		answer(404, "application/json", `{}`)(w, r)
+	case r.Method == http.MethodDelete:
+		w.WriteHeader(http.StatusNoContent)
+	case strings.Contains(string(body), "doctor/unknown"):
+		answer(404, "application/json", `{"jsonrpc":"2.0","id":1,"error":{"code":-32601,"message":"Method not found"}}`)(w, r)
+	default:
+		answer(200, "application/json", `{"jsonrpc":"2.0","id":1,"result":{}}`, "Mcp-Session-Id", "one")(w, r)
+	}
 }
 
 // permit answers a preflight.

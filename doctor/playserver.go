@@ -128,6 +128,22 @@ func (p *play) endpoints() string {
 	return ""
 }
 
+// refusal returns the finding about the registration of a client, "" if it was not tried.
+func (s *server) refusal(client string) string {
+	for _, r := range s.clients {
+		switch code := r.answer.code(); {
+		case r.client != client || code == 0:
+		case code == http.StatusUnauthorized || code == http.StatusForbidden:
+			return "registration-locked"
+		case code/100 != 2:
+			return "registration-refused"
+		case r.answer.text("client_id") == "":
+			return "registration-answer"
+		}
+	}
+	return ""
+}
+
 // becomeKnown uses the document of the client where it may, else registers.
 func (p *play) becomeKnown() string {
 	if p.metadata == nil {
@@ -137,8 +153,10 @@ func (p *play) becomeKnown() string {
 	byDocument := p.profile.document != "" && p.metadata.yes("client_id_metadata_document_supported") &&
 		(!p.needsPublic || slices.Contains(methods, "none"))
 	switch {
-	case byDocument || p.metadata.has("registration_endpoint"):
+	case byDocument:
 		return ""
+	case p.metadata.has("registration_endpoint"):
+		return p.server.refusal(p.name)
 	case p.metadata.yes("client_id_metadata_document_supported") && p.profile.document == "":
 		return "no-registration"
 	}

@@ -61,7 +61,8 @@ func (s *secrets) scrub(e *exchange) {
 			values[i] = s.redact(values[i])
 		}
 	}
-	e.sent = nil
+	e.sent = e.sent.Clone()
+	e.sent.Del("Authorization")
 }
 
 func (s *secrets) scrubBody(e *exchange) {

@@ -31,25 +31,9 @@ const (
 // the target is plain http on another machine.
 var ErrToken = errors.New("the token cannot be sent")
 
-// SignIn adds to an examination what can only be seen with a token. It takes [MaxTime] for
-// itself, without the time of the person.
-type SignIn struct {
-	// Open shows a person the URL at which to sign in, for example in a browser, and returns at
-	// once. The doctor then waits at a loopback address for the answer. It asks for a grant of its
-	// own, with which it also tries what a server must refuse, and revokes it in the end.
-	Open func(url string) error
-	// ClientID is a client that the authorization server knows: public, with the redirect URI
-	// http://127.0.0.1/callback at any port. Default: the doctor registers, and removes that again.
-	ClientID string
-	// Token stands for a person: it is sent to the target as a bearer token and nowhere else. What
-	// would spoil it is not tried.
-	Token string
-}
-
 // signIn is the record of a sign-in. Its exchanges are also among those of the walk, by place.
 type signIn struct {
 	untried   string // why there was no sign-in, for people
-	handed    bool   // somebody gave the token
 	issuer    string
 	document  *document
 	redirect  string
@@ -60,8 +44,9 @@ type signIn struct {
 	verifier  string
 	asked     []string  // scopes
 	issued    []*tokens // all answers with a token, in their order
-	first     *tokens   // for the code, or the handed token
+	first     *tokens   // for the code
 	renewed   *tokens   // by the first refresh
+	bare      *tokens   // by a refresh without resource
 	elsewhere *tokens   // for another resource
 	narrowed  *tokens   // for one of the scopes
 	unspent   *tokens   // by a refresh after one that was refused
@@ -80,12 +65,14 @@ type client struct {
 // bearerToken is the syntax of bearer tokens (RFC 6750 section 2.1).
 var bearerToken = regexp.MustCompile(`^[A-Za-z0-9._~+/-]+=*$`)
 
-// fits refuses a token that must not be sent to a target.
-func (s *SignIn) fits(target *url.URL) error {
+// tokenFits refuses a token that must not be sent to a target.
+func (o *Options) tokenFits(target *url.URL) error {
 	switch {
-	case s == nil:
+	case o.Token == "" && o.SignIn == nil:
 		return nil
-	case s.Token != "" && (len(s.Token) > maxHeader/4 || !bearerToken.MatchString(s.Token)):
+	case o.Token != "" && o.SignIn != nil:
+		return fmt.Errorf("doctor: %w: give a token or a sign-in", ErrToken)
+	case o.Token != "" && (len(o.Token) > maxHeader/4 || !bearerToken.MatchString(o.Token)):
 		return fmt.Errorf("doctor: %w: it is not a bearer token", ErrToken)
 	case target.Scheme != "https" && !metadata.IsLoopbackHost(target.Hostname()):
 		return fmt.Errorf("doctor: %w to %s over http", ErrToken, clean(target.Hostname()))
@@ -93,20 +80,13 @@ func (s *SignIn) fits(target *url.URL) error {
 	return nil
 }
 
-// withToken asks what needs a token.
-func (w *walker) withToken(parent context.Context) {
-	how := w.options.SignIn
-	if how == nil {
+// withPerson asks what needs a grant of the doctor's own.
+func (w *walker) withPerson(parent context.Context) {
+	if w.options.SignIn == nil {
 		return
 	}
-	w.signIn = &signIn{handed: how.Token != ""}
+	w.signIn = &signIn{}
 	w.courier.most += MaxSignInRequests
-	if w.signIn.handed {
-		w.hide.add(how.Token)
-		w.signIn.first = &tokens{access: how.Token, claims: claimsOf(how.Token), ok: true}
-		w.within(parent, func(ctx context.Context) { w.use(ctx, how.Token) })
-		return
-	}
 	if w.dead() {
 		w.signIn.untried = "the target was not reached"
 		return
@@ -134,7 +114,7 @@ func (w *walker) become(ctx context.Context) {
 		s.untried = err.Error()
 		return
 	}
-	if s.client.id = w.options.SignIn.ClientID; s.client.id != "" {
+	if s.client.id = w.options.ClientID; s.client.id != "" {
 		return
 	}
 	at := w.endpoint(s.document, "registration_endpoint")
@@ -152,7 +132,7 @@ func (w *walker) become(ctx context.Context) {
 	e := w.ask(ctx, question{"sign-in.register", http.MethodPost, at, http.Header{
 		"Content-Type": {"application/json"}, "Accept": {"application/json"},
 	}, string(marshal(body))})
-	s.client = w.registered(e, at)
+	s.client = w.ownClient(e, at)
 }
 
 // findSignIn chooses the first authorization server with metadata. It returns why there is none.
@@ -194,9 +174,9 @@ func (w *walker) wanted() []string {
 	return scopes
 }
 
-// registered reads the answer to a registration (RFC 7591 section 3.2.1). Where the registration
+// ownClient reads the answer to a registration (RFC 7591 section 3.2.1). Where the registration
 // can be removed must be at the same origin.
-func (w *walker) registered(e *exchange, at string) (c client) {
+func (w *walker) ownClient(e *exchange, at string) (c client) {
 	if e.code()/100 != 2 {
 		return c
 	}
@@ -259,14 +239,16 @@ func (w *walker) redeem(ctx context.Context) {
 	code := url.Values{"grant_type": {"authorization_code"}, "code": {s.answer.Get("code")}, "redirect_uri": {s.redirect}, "code_verifier": {s.verifier}}
 	w.hide.add(s.answer.Get("code"), s.verifier)
 	w.addResource(code)
-	s.first = w.token(ctx, "sign-in.token", code)
+	s.first = w.obtain(ctx, "sign-in.token", code)
 	if !s.first.ok {
 		return
 	}
-	w.use(ctx, s.first.access)
-	w.abuse(ctx)
+	if !w.alone {
+		w.withToken(ctx, s.first.access)
+		w.abuse(ctx)
+	}
 	w.refresh(ctx)
-	s.again = w.token(ctx, "sign-in.token-again", code)
+	s.again = w.obtain(ctx, "sign-in.token-again", code)
 }
 
 // scope returns the scopes of the first token as far as they are known.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"net/http"
 	"net/url"
-	"time"
 )
 
 // leave revokes the grant and removes the registration, also after a failure and at the end of the
@@ -71,7 +70,7 @@ func (s *signIn) newest() string {
 // unregister removes the registration (RFC 7592 section 2.3).
 func (w *walker) unregister(ctx context.Context) {
 	c := w.signIn.client
-	if c.id == "" || w.options.SignIn.ClientID != "" {
+	if c.id == "" || w.options.ClientID != "" {
 		return
 	}
 	what := "the registration of the client " + c.id + " at " + w.signIn.issuer
@@ -84,6 +83,3 @@ func (w *walker) unregister(ctx context.Context) {
 		w.leftBehind(what, e.String())
 	}
 }
-
-// skew is how far a clock may be off before an expired token must be refused.
-const skew = 5 * time.Minute

@@ -67,7 +67,7 @@ func (w *walker) person(parent context.Context) bool {
 	}
 	ctx, cancel := context.WithTimeout(parent, MaxWait)
 	defer cancel()
-	if err := w.options.SignIn.Open(w.address()); err != nil {
+	if err := w.options.SignIn(ctx, w.address()); err != nil {
 		s.waited = "the address could not be shown: " + err.Error()
 		return false
 	}

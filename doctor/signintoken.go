@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/json"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -28,37 +29,8 @@ func (t *tokens) claim(name string) string {
 	return s
 }
 
-// audience returns the audience of the access token (RFC 7519 section 4.1.3).
-func (t *tokens) audience() (all []string) {
-	switch aud := t.claims["aud"].(type) {
-	case string:
-		return []string{aud}
-	case []any:
-		for _, one := range aud {
-			if s, ok := one.(string); ok {
-				all = append(all, s)
-			}
-		}
-	}
-	return all
-}
-
-// claimsOf returns the claims of a token that is a JWT, else nil. Nothing is verified: the token is
-// judged by the server, and the doctor only tells what is in it.
-func claimsOf(token string) (claims map[string]any) {
-	parts := strings.Split(token, ".")
-	if len(parts) != 3 {
-		return nil
-	}
-	payload, err := base64.RawURLEncoding.DecodeString(parts[1])
-	if err != nil || json.Unmarshal(payload, &claims) != nil {
-		return nil
-	}
-	return claims
-}
-
-// token asks the token endpoint, as the client that the doctor is.
-func (w *walker) token(ctx context.Context, place string, form url.Values) *tokens {
+// obtain asks the token endpoint, as the client that the doctor is.
+func (w *walker) obtain(ctx context.Context, place string, form url.Values) *tokens {
 	return w.readTokens(w.ask(ctx, w.tokenQuestion(place, form)))
 }
 
@@ -109,7 +81,7 @@ func (w *walker) readTokens(e *exchange) *tokens {
 		t.lifetime = time.Duration(min(seconds, 1e9)) * time.Second
 	}
 	if t.ok = bearerToken.MatchString(t.access) && strings.EqualFold(t.kind, "Bearer"); t.ok {
-		t.claims = claimsOf(t.access)
+		t.claims = claims(t.access)
 		w.signIn.issued = append(w.signIn.issued, t)
 	}
 	return t
@@ -128,8 +100,12 @@ func (w *walker) refresh(ctx context.Context) {
 	if s.renewed = chain.next(ctx, "sign-in.refresh", nil); !s.renewed.ok {
 		return
 	}
+	newest := s.renewed
+	if s.bare = chain.next(ctx, "sign-in.refresh-bare", url.Values{"resource": nil}); s.bare.ok {
+		newest = s.bare
+	}
 	if !w.alone {
-		w.ask(ctx, w.message("use.renewed", sessions, listBody, bearing(s.renewed.access)))
+		w.ask(ctx, w.message("use.renewed", sessions, listBody, bearing(newest.access)))
 	}
 	w.narrow(ctx, chain)
 	s.elsewhere = chain.next(ctx, "sign-in.refresh-elsewhere", url.Values{"resource": {foreign}})
@@ -159,7 +135,7 @@ func (w *walker) spoil(ctx context.Context, chain *chain) {
 		return
 	}
 	if chain.next(ctx, "sign-in.refresh-successor", nil).ok {
-		s.replayed = w.token(ctx, "sign-in.refresh-again", w.refreshForm(old, nil))
+		s.replayed = w.obtain(ctx, "sign-in.refresh-again", w.refreshForm(old, nil))
 	}
 }
 
@@ -170,7 +146,7 @@ type chain struct {
 }
 
 func (c *chain) next(ctx context.Context, place string, more url.Values) *tokens {
-	t := c.w.token(ctx, place, c.w.refreshForm(c.token, more))
+	t := c.w.obtain(ctx, place, c.w.refreshForm(c.token, more))
 	if t.ok && t.refresh != "" {
 		c.token = t.refresh
 	}
@@ -180,9 +156,7 @@ func (c *chain) next(ctx context.Context, place string, more url.Values) *tokens
 func (w *walker) refreshForm(token string, more url.Values) url.Values {
 	form := url.Values{"grant_type": {"refresh_token"}, "refresh_token": {token}}
 	w.addResource(form)
-	for name, values := range more {
-		form[name] = values
-	}
+	maps.Copy(form, more)
 	return form
 }
 

@@ -45,7 +45,7 @@ const (
 	unknownBody = `{"jsonrpc":"2.0","id":1,"method":"doctor/unknown","params":{}}`
 )
 
-// ask sends a question, records it, and returns the answer.
+// ask sends a question, records it, and returns the answer, without the secrets that are known.
 func (w *walker) ask(ctx context.Context, q question) *exchange {
 	if q.header == nil {
 		q.header = http.Header{}
@@ -70,6 +70,7 @@ func (w *walker) walkResource(ctx context.Context) {
 	w.ask(ctx, preflight("call.preflight", w.target, http.MethodPost, "authorization,content-type,mcp-protocol-version,mcp-method"))
 	w.findPlaces(ctx)
 	w.findServers(ctx)
+	w.withToken(ctx, w.options.Token)
 	if d := w.resource(); d != nil {
 		w.browser(ctx, "resource", d.url)
 	}

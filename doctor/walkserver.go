@@ -38,6 +38,9 @@ func (w *walker) server(ctx context.Context, issuer string) {
 		w.ask(ctx, preflight("register.preflight", at, http.MethodPost, "content-type"))
 	}
 	s.calls = slices.Clone(w.exchanges[begin:])
+	if w.options.Register {
+		w.register(ctx, s)
+	}
 }
 
 // place is where metadata of an issuer may be.
@@ -83,7 +86,7 @@ func (w *walker) endpoint(d *document, name string) string {
 	if err != nil || u.Host == "" || u.User != nil || (u.Scheme != "https" && u.Scheme != "http") {
 		return ""
 	}
-	return at
+	return u.String() // escapes what a terminal might take for a command
 }
 
 // tokenEndpoint asks for a token with a code and a client that do not exist.

@@ -31,7 +31,7 @@ func examined(t *testing.T, s *stable) *doctor.Report {
 }
 
 func options(s *stable) doctor.Options {
-	return doctor.Options{Transport: s, Now: func() time.Time { return now }}
+	return doctor.Options{Transport: s, Register: true, Token: s.token, Now: func() time.Time { return now }}
 }
 
 // above returns the ids of the findings that are worse than a note.

@@ -13,11 +13,15 @@ type timed struct {
 	report func(status int, took time.Duration)
 }
 
-// transport returns the transport to the upstream, which reports to c.Forwarded if that is set.
+// transport returns the transport to the upstream, within c.WrapTransport and reporting to
+// c.Forwarded if these are set.
 func (c *Config) transport() http.RoundTripper {
 	transport := c.Transport
 	if transport == nil {
 		transport = newTransport(c.UpstreamTLS.Clone())
+	}
+	if c.WrapTransport != nil {
+		transport = c.WrapTransport(transport)
 	}
 	if c.Forwarded == nil {
 		return transport

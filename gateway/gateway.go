@@ -96,6 +96,10 @@ type Config struct {
 	UpstreamTLS *tls.Config
 	// UpstreamHeaders are credentials of the gateway for the upstream. The default is none.
 	UpstreamHeaders *UpstreamHeaders
+	// WrapTransport, if set, returns the transport to the upstream to use in place of one, which it
+	// calls: Transport or the default. It is for traces, and must not change what is sent but for the
+	// headers of the trace.
+	WrapTransport func(http.RoundTripper) http.RoundTripper
 	// Forwarded, if set, is called for each request that was sent to the upstream, with the status
 	// of its answer, 0 if there was none, and the time to its header. It is not called when the
 	// client left before the answer. It must not block.

@@ -139,6 +139,10 @@ type Backend interface {
 	// removed meanwhile may be. Indexes are not returned. A cursor is valid in this process only.
 	Scan(ctx context.Context, prefix, cursor string, limit int) (keys []string, next string, err error)
 
+	// Count applies one operation to the counts of a pool: see [Counting]. It is one round trip, and
+	// is not repeated. After an error that wraps [ErrUncertain] it may have been applied.
+	Count(ctx context.Context, c Counting) (Counted, error)
+
 	// Close releases connections. No method may be called afterwards.
 	Close() error
 }

@@ -37,7 +37,7 @@ type golden struct {
 // goldenFiles are files of testdata that never change: a record that was stored once must be
 // readable by every later program. A new encoding version gets its own file, and so does a record
 // with new fields that decide on requests.
-var goldenFiles = []string{"records-v1.json", "keyset-v1-states.json", "records-v1-lineage.json", "records-v1-clients.json", "records-v1-access.json", "records-v2.json", "records-v2-people.json", "records-v2-resources.json", "records-v2-activity.json", "records-v2-providers.json"}
+var goldenFiles = []string{"records-v1.json", "keyset-v1-states.json", "records-v1-lineage.json", "records-v1-clients.json", "records-v1-access.json", "records-v2.json", "records-v2-people.json", "records-v2-resources.json", "records-v2-activity.json", "records-v2-providers.json", "records-v2-audit.json", "records-v2-acme.json"}
 
 func goldens(t *testing.T, file string) []golden {
 	t.Helper()
@@ -86,6 +86,7 @@ func readers(s *storage.Store) map[string]func(ctx context.Context, id string) (
 			}
 			return nil, cmp.Or(err, storage.ErrNotFound)
 		},
+		"acme":     func(ctx context.Context, id string) (any, error) { return s.ACMERecord(ctx, id) },
 		"alias":    func(ctx context.Context, id string) (any, error) { return s.Alias(ctx, storage.AliasID(id)) },
 		"resource": func(ctx context.Context, id string) (any, error) { return s.Resource(ctx, id) },
 		"resource-state": func(ctx context.Context, _ string) (any, error) {
@@ -102,7 +103,10 @@ func readers(s *storage.Store) map[string]func(ctx context.Context, id string) (
 			}
 			return a, err
 		},
-		"group":   func(ctx context.Context, id string) (any, error) { return s.Group(ctx, id) },
+		"group": func(ctx context.Context, id string) (any, error) { return s.Group(ctx, id) },
+		"audit-head": func(ctx context.Context, file string) (any, error) {
+			return s.AuditHead(ctx, "host", file)
+		},
 		"consent": func(ctx context.Context, client string) (any, error) { return s.Consent(ctx, "subject", client) },
 		"once": func(ctx context.Context, value string) (any, error) {
 			err := s.TakeOnce(ctx, "purpose", value, now().Add(time.Minute))

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 )
 
@@ -94,11 +93,6 @@ func (s *Store) resealKeys(ctx context.Context, keys []string, done *Resealed, p
 	return nil
 }
 
-func kindAndID(k string) (kind, id string) {
-	kind, id, _ = strings.Cut(strings.TrimPrefix(k, KeyPrefix), ":")
-	return kind, id
-}
-
 // tolerate counts a record that cannot be read and drops its error, so that one damaged record
 // does not keep all others under a key that is to be removed. A record that is gone needs no
 // sealing.
@@ -178,6 +172,8 @@ func (s *Store) resealSecret(kind, id string, body []byte) (out []byte, changed 
 		return s.resealIn(kind, id, body, &Resource{})
 	case kindProviderToken:
 		return s.resealIn(kind, id, body, &ProviderToken{})
+	case kindACME:
+		return s.resealIn(kind, id, body, &storedACME{})
 	}
 	return body, false, nil
 }

@@ -34,6 +34,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"io"
+	"strings"
 	"sync/atomic"
 	"time"
 )
@@ -148,3 +149,9 @@ func key(kind, id string) string { return KeyPrefix + kind + ":" + id }
 
 // KeyPrefix begins every key of a Store, and the name of every index.
 const KeyPrefix = "gatehouse:"
+
+// kindAndID returns what [key] made a key of.
+func kindAndID(k string) (kind, id string) {
+	kind, id, _ = strings.Cut(strings.TrimPrefix(k, KeyPrefix), ":")
+	return kind, id
+}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -36,7 +37,7 @@ func (st *site) probes(ready func(context.Context) error, without func(context.C
 			answer(w, http.StatusServiceUnavailable, notReady(err))
 			return
 		}
-		answer(w, http.StatusOK, strings.Join(append([]string{"ok"}, without(ctx)...), ", but "))
+		answer(w, http.StatusOK, strings.Join(slices.Concat([]string{"ok"}, without(ctx), st.uncertified()), ", but "))
 	})
 	return mux
 }

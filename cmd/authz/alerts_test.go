@@ -117,14 +117,14 @@ func TestAlertsHaveARunbook(t *testing.T) {
 	}
 	rules := alertRules(t)
 	for _, rule := range rules {
-		if !strings.Contains(string(operations), "\n### "+rule.Alert+"\n") {
+		if !strings.Contains(string(operations), "# "+rule.Alert+"\n") {
 			t.Errorf("%s has no section in docs/operations.md", rule.Alert)
 		}
 		if !strings.Contains(string(tests), "alertname: "+rule.Alert+"\n        exp_alerts:\n          - ") {
 			t.Errorf("%s fires in no test", rule.Alert)
 		}
 	}
-	if sections := strings.Count(string(operations), "\n### Gatehouse"); sections != len(rules) {
+	if sections := strings.Count(string(operations), "# Gatehouse"); sections != len(rules) {
 		t.Errorf("%d sections for %d alerts", sections, len(rules))
 	}
 }

@@ -48,6 +48,9 @@ func (v *checkVerb) Run(ctx context.Context, p *program, k *kong.Context) error 
 		return err
 	}
 	if !v.Effective {
+		if err := v.acmeSettings.plan(p.stdout, v.Listen); err != nil {
+			return err
+		}
 		_, err = fmt.Fprintln(p.stdout, "The configuration is good.")
 	}
 	return err

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/base32"
 	"errors"
@@ -61,6 +62,7 @@ func (r *relaxation) byDefault(name string) bool {
 
 // relax fills in the settings that --dev allows to be left out, and records that in origins.
 func (s *serveSettings) relax(origins map[string]settings.Origin, random io.Reader) (relaxed, error) {
+	s.keepMadeUp()
 	r := &relaxation{serveSettings: s, origins: origins, random: random}
 	if err := r.store(); err != nil {
 		return r.relaxed, err
@@ -76,6 +78,18 @@ func (s *serveSettings) relax(origins map[string]settings.Origin, random io.Read
 	err := r.secrets()
 	r.warnings = append(r.warnings, s.exposed()...)
 	return r.relaxed, err
+}
+
+// keepMadeUp takes what is made up at random from the settings before, when they are read again.
+func (s *serveSettings) keepMadeUp() {
+	if s.before == nil {
+		return
+	}
+	s.DevPassword = cmp.Or(s.DevPassword, s.before.DevPassword)
+	s.DevIntrospectionSecret = cmp.Or(s.DevIntrospectionSecret, s.before.DevIntrospectionSecret)
+	if len(s.MasterKeys) == 0 {
+		s.MasterKeys = s.before.MasterKeys
+	}
 }
 
 // store chooses the embedded store, and a master key for it.

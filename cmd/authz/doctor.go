@@ -6,12 +6,15 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
+	"os/exec"
 	"slices"
 	"strings"
 
 	"golang.org/x/term"
 
+	"gatehouse.example/cmd/authz/internal/settings"
 	"gatehouse.example/doctor"
 )
 
@@ -19,13 +22,17 @@ import (
 type doctorVerb struct {
 	URL       string   `arg:"" optional:"" help:"The URL of the protected server, as clients are given it."`
 	Server    string   `placeholder:"ISSUER" help:"Examine an authorization server alone."`
+	Register  bool     `help:"Register clients as the recorded ones do, try redirect URIs and PKCE with one, and remove them again."`
+	SignIn    bool     `xor:"token" help:"Open the browser ($$BROWSER, else xdg-open), and judge a sign-in and its tokens with a client of the doctor's own."`
+	ClientID  string   `name:"client-id" placeholder:"ID" help:"With --sign-in, be this client instead of registering: public, with the redirect URI http://127.0.0.1/callback at any port."`
+	Token     string   `placeholder:"TOKEN" xor:"token" help:"Also ask with this access token, and judge it. Other users of the machine can read the command line: better use --token-file."`
+	TokenFile string   `placeholder:"FILE" xor:"token" help:"A file with the access token; - is standard input."`
 	As        string   `placeholder:"CLIENT" help:"Play one client only: claude-code, codex, vscode, cursor, gemini-cli, inspector, mcp-remote, go-sdk or typescript-sdk."`
 	AllowHost []string `placeholder:"HOST" help:"A host that may be asked although the rule for addresses forbids it; repeatable."`
-	doctorSignIn
-	JSON  bool `name:"json" xor:"format" help:"Print the report as JSON."`
-	SARIF bool `name:"sarif" xor:"format" help:"Print the report as SARIF 2.1.0."`
-	JUnit bool `name:"junit" xor:"format" help:"Print the report as JUnit XML."`
-	List  bool `help:"Print every check with its source, and ask nothing."`
+	JSON      bool     `name:"json" xor:"format" help:"Print the report as JSON."`
+	SARIF     bool     `name:"sarif" xor:"format" help:"Print the report as SARIF 2.1.0."`
+	JUnit     bool     `name:"junit" xor:"format" help:"Print the report as JUnit XML."`
+	List      bool     `help:"Print every check with its source, and ask nothing."`
 }
 
 // errDoctor says that the report has an error.
@@ -36,14 +43,8 @@ func (v *doctorVerb) Run(ctx context.Context, p *program) error {
 	if v.List {
 		return v.list(p)
 	}
-	if (v.URL == "") == (v.Server == "") {
-		return usageError{errors.New("give the URL of a server, or --server ISSUER")}
-	}
-	if v.As != "" && !slices.Contains(doctor.Clients(), v.As) {
-		return usageError{fmt.Errorf("--as takes one of %s", strings.Join(doctor.Clients(), ", "))}
-	}
-	if v.As != "" && v.Server != "" {
-		return usageError{errors.New("--as plays a client at a protected server: give its URL, without --server")}
+	if err := v.mistake(); err != nil {
+		return usageError{err}
 	}
 	report, err := v.examine(ctx, p)
 	if err != nil {
@@ -63,12 +64,30 @@ func (v *doctorVerb) Run(ctx context.Context, p *program) error {
 	return nil
 }
 
+// mistake returns what is wrong with the command line.
+func (v *doctorVerb) mistake() error {
+	switch {
+	case (v.URL == "") == (v.Server == ""):
+		return errors.New("give the URL of a server, or --server ISSUER")
+	case v.As != "" && !slices.Contains(doctor.Clients(), v.As):
+		return fmt.Errorf("--as takes one of %s", strings.Join(doctor.Clients(), ", "))
+	case v.Server != "" && (v.As != "" || v.SignIn || v.Token != "" || v.TokenFile != ""):
+		return errors.New("--as, --sign-in and --token are for a protected server: give its URL, without --server")
+	case v.ClientID != "" && !v.SignIn:
+		return errors.New("--client-id is of use with --sign-in only")
+	}
+	return nil
+}
+
 func (v *doctorVerb) examine(ctx context.Context, p *program) (*doctor.Report, error) {
-	with, err := v.doctorSignIn.options(p, v.Server != "")
+	token, err := v.token(p)
 	if err != nil {
 		return nil, err
 	}
-	o := doctor.Options{AllowHosts: v.AllowHost, SignIn: with}
+	o := doctor.Options{Token: token, ClientID: v.ClientID, Register: v.Register, AllowHosts: v.AllowHost}
+	if v.SignIn {
+		o.SignIn = p.openBrowser
+	}
 	if terminal(p.stderr) {
 		o.Progress = func(method, url string) { fmt.Fprintf(p.stderr, "\r\x1b[K%s %s", method, doctor.Clean(url)) }
 		defer fmt.Fprint(p.stderr, "\r\x1b[K")
@@ -95,6 +114,43 @@ func (v *doctorVerb) print(p *program, report *doctor.Report) error {
 	}
 	return report.WriteText(p.stdout, terminal(p.stdout) && os.Getenv("NO_COLOR") == "")
 }
+
+// openBrowser prints a URL and opens it in a browser, if there is one. The URL has no secret, and the
+// browser does not inherit ours.
+func (p *program) openBrowser(_ context.Context, url string) error {
+	fmt.Fprintf(p.stderr, "\nSign in at:\n%s\n", url)
+	command := strings.Fields(cmp.Or(strings.TrimSpace(os.Getenv("BROWSER")), "xdg-open"))
+	browser := exec.Command(command[0], append(command[1:], url)...)
+	browser.Env = slices.DeleteFunc(os.Environ(), func(pair string) bool { return strings.HasPrefix(pair, settings.Prefix) })
+	if err := browser.Start(); err != nil {
+		fmt.Fprintf(p.stderr, "(%s does not start: open it yourself)\n", command[0])
+		return nil
+	}
+	go func() { _ = browser.Wait() }()
+	return nil
+}
+
+// token returns the access token, "" for none.
+func (v *doctorVerb) token(p *program) (string, error) {
+	var raw []byte
+	var err error
+	switch v.TokenFile {
+	case "":
+		return v.Token, nil
+	case "-":
+		raw, err = io.ReadAll(io.LimitReader(p.stdin, maxToken+1))
+	default:
+		raw, err = os.ReadFile(v.TokenFile)
+	}
+	token := strings.TrimSpace(string(raw))
+	if err == nil && (token == "" || len(token) > maxToken || strings.ContainsAny(token, " \r\n")) {
+		err = fmt.Errorf("%s does not have one access token", v.TokenFile)
+	}
+	return token, err
+}
+
+// maxToken bounds an access token, in bytes.
+const maxToken = 64 << 10
 
 // list prints every check.
 func (v *doctorVerb) list(p *program) error {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/http"
 	"slices"
 	"strings"
 	"time"
@@ -15,6 +16,7 @@ import (
 
 	"gatehouse.example/cmd/authz/internal/settings"
 	"gatehouse.example/gateway"
+	"gatehouse.example/internal/acme"
 	"gatehouse.example/middleware"
 )
 
@@ -71,7 +73,11 @@ type gatewaySettings struct {
 	TrustedProxies []string `placeholder:"CIDR" help:"Networks of proxies in front of the gateway, whose X-Forwarded-For and X-Forwarded-Host are used; repeatable."`
 	TLSCert        string   `name:"tls-cert" placeholder:"FILE" help:"Certificate chain in PEM; with --tls-key."`
 	TLSKey         string   `name:"tls-key" placeholder:"FILE" help:"Private key in PEM; with --tls-cert."`
-	LogFormat      string   `default:"text" placeholder:"text|json" help:"How log lines are written (default ${default})."`
+
+	acmeSettings
+	ACMEFolder string `name:"acme-folder" placeholder:"FOLDER" help:"Folder for the certificates and keys from the authority, which only this user may enter; gateways of one machine may share it. Required with --acme-names."`
+
+	LogFormat string `default:"text" placeholder:"text|json" help:"How log lines are written (default ${default})."`
 }
 
 // Help is shown by --help.
@@ -95,18 +101,25 @@ func (v *gatewayVerb) Run(ctx context.Context, p *program, k *kong.Context) erro
 	defer st.close()
 	st.log = log
 	st.measure()
+	folder := func() (acme.Storage, error) { return acme.NewFolder(s.ACMEFolder) }
+	if err := st.certify(ctx, &s.acmeSettings, folder, http.ProxyFromEnvironment); err != nil {
+		return err
+	}
 	plan.count(st.gatewayCounts())
+	st.trusted = plan.configs[0].Guard.TrustedProxies
+	defer st.trace(ctx, "gatehouse-gateway")()
+	plan.trace(st.traces)
 	gate, err := plan.build(log)
 	if err != nil {
 		return err
 	}
 	st.grace, st.streams, st.notice = p.grace, newStreams(), gate.Stop
-	st.bounds, st.trusted, st.headers = s.listenSettings, plan.configs[0].Guard.TrustedProxies, plan.headers()
+	st.bounds, st.headers = s.listenSettings, plan.headers()
 	for _, sentence := range append(warnings, s.exposed(st.public.Addr())...) {
 		st.log.Warn(sentence)
 	}
-	s.announce(p.stdout, st.public.Addr(), plan.resources)
-	serve := func() error { return st.serve(ctx, gate, st.probes(alwaysReady, nothingMissing)) }
+	s.announce(p.stdout, st, plan.resources)
+	serve := func() error { return st.serve(ctx, st.traces.Gateway(gate), st.probes(alwaysReady, nothingMissing)) }
 	return runWith(ctx, serve, func(ctx context.Context) error { return plan.watched.run(ctx, log) })
 }
 
@@ -187,7 +200,7 @@ func (s *gatewaySettings) introspection() map[string]middleware.Introspection {
 
 // exposed returns a warning for each way in which the gateway can be reached without TLS.
 func (s *gatewaySettings) exposed(addr net.Addr) []string {
-	if loopback(addr) || s.TLSCert != "" {
+	if loopback(addr) || s.TLSCert != "" || s.orders() {
 		return nil
 	}
 	return []string{fmt.Sprintf("%s is open to other machines without TLS: only a proxy that ends TLS may reach it", addr)}
@@ -207,7 +220,7 @@ func (s *gatewaySettings) identity() string {
 // own returns the URL of one of the gateway's own paths.
 func (s *gatewaySettings) own(addr net.Addr, path string) string {
 	scheme := "http://"
-	if s.TLSCert != "" {
+	if s.TLSCert != "" || s.orders() {
 		scheme = "https://"
 	}
 	return scheme + addr.String() + path

@@ -16,7 +16,7 @@ func (s *gatewaySettings) mistakes() error {
 
 // sharedMistakes returns the mistakes in settings that do not belong to one resource.
 func (s *gatewaySettings) sharedMistakes() error {
-	return errors.Join(tlsMistake(s.TLSCert, s.TLSKey), s.formMistakes())
+	return errors.Join(tlsMistake(s.TLSCert, s.TLSKey), s.acmeMistakes(), s.formMistakes())
 }
 
 // required returns an error for each setting that is missing, and for settings that exclude each

@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"io"
-	"net"
 	"net/url"
 	"slices"
 	"strings"
@@ -19,7 +18,7 @@ func (s *gatewaySettings) doubts() []string {
 	var out risks
 	out.add(s.AssertionKey != "" && s.Identity != string(gateway.IdentityAssertion), "assertion-key has no effect without identity assertion")
 	out.add(s.IntrospectionClientID != "" && s.IntrospectionSecret == "", "introspection-client-id has no effect without introspection-secret")
-	return slices.Concat(s.sharedDoubts(&s.boundSettings), s.ownDoubts(), out)
+	return slices.Concat(s.sharedDoubts(&s.boundSettings), s.ownDoubts(), s.acmeSettings.doubts("resource", s.Resource), out)
 }
 
 // sharedDoubts are those about settings that do not belong to one resource. Bound are the settings
@@ -56,10 +55,12 @@ func (s *gatewaySettings) ownDoubts() []string {
 }
 
 // announce prints what is guarded, and the next step.
-func (s *gatewaySettings) announce(w io.Writer, addr net.Addr, several []guardedResource) {
+func (s *gatewaySettings) announce(w io.Writer, st *site, several []guardedResource) {
+	addr := st.public.Addr()
 	line := func(label, value string) { fmt.Fprintf(w, "  %-14s %s\n", label, value) }
 	fmt.Fprintln(w, "The gateway is ready.")
 	line("listening on", addr.String())
+	s.acmeSettings.announce(line, st.challenges)
 	resources := []gatewaySettings{*s}
 	for i, one := range several {
 		if i == 0 {

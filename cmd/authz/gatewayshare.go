@@ -37,7 +37,8 @@ func shareIssuers(configs []gateway.Config, log *slog.Logger) ([]gateway.Config,
 		return out, nil
 	}
 	shared, err := middleware.NewIssuers(middleware.IssuersConfig{
-		Issuers: all, StaleKeys: out[sharing[0]].Guard.StaleKeys, Client: out[sharing[0]].Guard.Client, Logger: log})
+		Issuers: all, StaleKeys: out[sharing[0]].Guard.StaleKeys, Client: out[sharing[0]].Guard.Client, Logger: log,
+		ObserveKeyFetch: out[sharing[0]].Guard.ObserveKeyFetch})
 	if err != nil {
 		return nil, err
 	}
@@ -89,7 +90,7 @@ func adoptIssuers(c *middleware.Config, shared *middleware.Issuers) (err error) 
 		c.Audiences = append(slices.Clone(c.Audiences), one.Audiences...)
 		own = append(own, names(one)...)
 	}
-	c.Issuers, c.StaleKeys, c.Client = nil, 0, nil
+	c.Issuers, c.StaleKeys, c.Client, c.ObserveKeyFetch = nil, 0, nil, nil
 	c.SharedIssuers, err = shared.Only(own...)
 	return err
 }

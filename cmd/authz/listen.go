@@ -8,29 +8,36 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"sync"
 	"sync/atomic"
 	"time"
 
 	"gatehouse.example/cmd/authz/internal/metrics"
 	"gatehouse.example/cmd/authz/internal/settings"
+	"gatehouse.example/cmd/authz/internal/traces"
 	"gatehouse.example/gateway"
+	"gatehouse.example/internal/acme"
 	"gatehouse.example/internal/certificate"
 	"gatehouse.example/internal/listener"
 )
 
 // site is a running server: its listeners and their settings.
 type site struct {
-	public, admin net.Listener      // admin is nil when it is off
-	pair          *certificate.Pair // for the public listener, nil for plain HTTP
+	public, admin net.Listener       // admin is nil when it is off
+	pair          certificate.Source // for the public listener, nil for plain HTTP
 	draining      atomic.Bool
 	log           *slog.Logger
 	metrics       *metrics.Registry // nil without an admin listener
+	traces        *traces.Traces    // nil without an exporter
 	bounds        listenSettings
 	headers       int // the greatest size of the headers of a request; 0 for the default
 	trusted       []netip.Prefix
 	grace         time.Duration
 	streams       *streams // nil when every answer is short
 	notice        func()   // called when the server begins to stop; may be nil
+
+	authority  *acme.Manager // the same as pair, nil without --acme-names
+	challenges net.Listener  // for HTTP-01, nil for none
 }
 
 // listenSettings are the settings of the listener in every verb that serves.
@@ -67,9 +74,11 @@ func newSite(ctx context.Context, public, admin, cert, key string) (*site, error
 	st := &site{}
 	var err error
 	if cert != "" {
-		if st.pair, err = certificate.Load(cert, key); err != nil {
+		pair, err := certificate.Load(cert, key)
+		if err != nil {
 			return nil, err
 		}
+		st.pair = pair
 	}
 	if st.public, err = listener.Open(ctx, "listen", public); err != nil {
 		return nil, err
@@ -89,6 +98,9 @@ func (st *site) close() {
 	if st.admin != nil {
 		_ = st.admin.Close()
 	}
+	if st.challenges != nil {
+		_ = st.challenges.Close()
+	}
 }
 
 // adminConnections is the greatest number of connections to the admin listener, which only
@@ -103,9 +115,8 @@ func (st *site) serve(ctx context.Context, public, admin http.Handler) error {
 		st.metrics.Listener(front.Figures)
 	}
 	if st.pair != nil {
-		watch, stop := context.WithCancel(context.WithoutCancel(ctx)) // to the end, also while the server drains
-		defer stop()
-		go func() { _ = st.pair.Run(watch, st.log) }()
+		defer st.keepCertificates(ctx)()
+		defer st.answerChallenges()()
 	}
 	failed := make(chan error, 2)
 	go func() { failed <- front.Serve(st.public) }()
@@ -120,6 +131,18 @@ func (st *site) serve(ctx context.Context, public, admin http.Handler) error {
 	}
 	front.Stop(ctx, st.ending())
 	return back.Close()
+}
+
+// keepCertificates keeps the certificates in step until the function that it returns is called: to the
+// end, also while the server drains.
+func (st *site) keepCertificates(ctx context.Context) (stop func()) {
+	watch, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	var running sync.WaitGroup
+	running.Go(func() { _ = st.pair.Run(watch, st.log) })
+	return func() {
+		cancel()
+		running.Wait()
+	}
 }
 
 // front returns the server of the public listener.

@@ -16,6 +16,7 @@
 //	authz gateway --resource URL --upstream URL --issuer URL
 //	                                         guard a protocol server in any language
 //	authz registry serve|sync                a catalogue of servers: your own, and those of another registry
+//	authz reload                             let a running server or gateway read its settings again
 //	authz doctor URL                         say why a client cannot connect to a server, and how to mend it
 //	authz health [URL]                       check that a server on this machine answers
 //	authz completion bash|zsh|fish           completion for a shell
@@ -93,6 +94,7 @@ type grammar struct {
 	Store       storeVerbs    `cmd:"" help:"Back up a store in a file while a server uses it, check a copy, and move a store to Redis or back."`
 	Gateway     gatewayVerb   `cmd:"" help:"Guard a protocol server in any language, and forward allowed requests."`
 	Registry    registryVerbs `cmd:"" help:"Serve a catalogue of servers, your own and those of another registry."`
+	Reload      reloadVerb    `cmd:"" help:"Let a running server or gateway read its settings again, and print what changed."`
 	Doctor      doctorVerb    `cmd:"" help:"Say why a client cannot connect to a server, and how to mend it."`
 	Health      healthVerb    `cmd:"" help:"Check that a server on this machine answers, for the health checks of containers."`
 	Completion  completeVerb  `cmd:"" help:"Print the completion script of a shell."`
@@ -110,12 +112,15 @@ type program struct {
 	grace  time.Duration // time for requests in flight after the end of a server
 
 	passwordCheckers func() *exec.Cmd // processes that check passwords; nil for none
+
+	hangups    func() (signals chan os.Signal, stop func()) // of a server
+	reloadRest time.Duration                                // the least time between two reloads
 }
 
 func newProgram(environ []string, stdin io.Reader, stdout, stderr io.Writer) *program {
 	return &program{
 		env: settings.NewEnvironment(environ), stdin: stdin, stdout: stdout, stderr: stderr,
-		rand: rand.Reader, grace: listener.Grace,
+		rand: rand.Reader, grace: listener.Grace, hangups: hangups, reloadRest: reloadRest,
 	}
 }
 
@@ -126,14 +131,7 @@ func run(ctx context.Context, args, environ []string, stdin io.Reader, stdout, s
 
 func (p *program) run(ctx context.Context, args []string) int {
 	helped := false // --help was given, and kong printed the help
-	parser, err := kong.New(&grammar{},
-		kong.Name("authz"),
-		kong.Description("An OAuth 2.1 authorization server for servers of the context protocol."),
-		kong.Writers(p.stdout, p.stderr),
-		kong.Exit(func(int) { helped = true }),
-		kong.ConfigureHelp(kong.HelpOptions{Compact: true, NoExpandSubcommands: true, WrapUpperBound: 100}),
-		kong.BindTo(ctx, (*context.Context)(nil)),
-	)
+	parser, err := p.parser(ctx, func(int) { helped = true })
 	if err != nil {
 		return p.report(err)
 	}
@@ -145,6 +143,18 @@ func (p *program) run(ctx context.Context, args []string) int {
 		return p.report(usageError{fmt.Errorf("%w\n(authz --help lists the verbs, authz VERB --help the flags)", err)})
 	}
 	return p.report(parsed.Run(p))
+}
+
+// parser returns the parser of the command line. It calls exit after it has printed the help.
+func (p *program) parser(ctx context.Context, exit func(int)) (*kong.Kong, error) {
+	return kong.New(&grammar{},
+		kong.Name("authz"),
+		kong.Description("An OAuth 2.1 authorization server for servers of the context protocol."),
+		kong.Writers(p.stdout, p.stderr),
+		kong.Exit(exit),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true, NoExpandSubcommands: true, WrapUpperBound: 100}),
+		kong.BindTo(ctx, (*context.Context)(nil)),
+	)
 }
 
 // report prints one line for each mistake and returns the exit status for err.

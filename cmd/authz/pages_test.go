@@ -43,7 +43,7 @@ func TestC5EveryFlagIsOnAPage(t *testing.T) {
 	}
 	flags := settings.EveryFlag(parser.Model.Node)
 	shown := map[string]bool{}
-	others := []string{"transport", "build", "detach", "rm", "volumes", "cluster", "url"} // of claude, docker, redis-cli and codex
+	others := []string{"transport", "build", "detach", "rm", "volumes", "cluster", "url", "from-literal", "target"} // of claude, docker, redis-cli, codex and kubectl
 	demo, err := os.ReadFile("../demo-resource/main.go")
 	if err != nil {
 		t.Fatal(err)

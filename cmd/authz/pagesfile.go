@@ -1,8 +1,11 @@
 package main
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 
 	"github.com/goccy/go-yaml"
@@ -17,6 +20,7 @@ import (
 type pagesSection struct {
 	look      templates.Look
 	described yaml.MapSlice
+	files     string // a digest of the folder templates; empty without one
 }
 
 // maxLogo is the greatest size of a file with a logo.
@@ -86,8 +90,33 @@ func (p *pagesSection) set(key, text string) (err error) {
 			return fmt.Errorf("templates %q is not a folder that can be read", text)
 		}
 		p.look.Files = os.DirFS(text)
+		p.files = digestOf(p.look.Files)
 	}
 	return err
+}
+
+// maxTemplates is the greatest number of bytes of a folder that are compared.
+const maxTemplates = 16 << 20
+
+// digestOf returns a digest of the names and contents of files, to see that they have changed. Files
+// that cannot be read are a mistake elsewhere.
+func digestOf(files fs.FS) string {
+	hash, left := sha256.New(), int64(maxTemplates)
+	_ = fs.WalkDir(files, ".", func(name string, entry fs.DirEntry, err error) error {
+		if err != nil || !entry.Type().IsRegular() && entry.Type()&fs.ModeSymlink == 0 {
+			return nil
+		}
+		fmt.Fprintf(hash, "%q ", name)
+		f, err := files.Open(name)
+		if err != nil {
+			return nil
+		}
+		defer f.Close()
+		n, _ := io.Copy(hash, io.LimitReader(f, left))
+		left -= n
+		return nil
+	})
+	return hex.EncodeToString(hash.Sum(nil))
 }
 
 // logoFrom reads a picture and draws it anew, as the pictures of clients are.

@@ -20,6 +20,7 @@ import (
 	"gatehouse.example/registry"
 	"gatehouse.example/registry/mirror"
 	"gatehouse.example/registry/registrytest"
+	"gatehouse.example/storage/redis/redistest"
 )
 
 // startRegistry runs "authz registry serve" and waits until it is ready.
@@ -242,17 +243,6 @@ func takenAddress(t *testing.T) string {
 	return l.Addr().String()
 }
 
-// freeAddress returns an address on which no process listens.
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	free, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer free.Close()
-	return free.Addr().String()
-}
-
 // bearing sends a request, with a token if it is not empty. The text is the whole response.
 func bearing(t *testing.T, url, token string) (*http.Response, string) {
 	t.Helper()
@@ -276,7 +266,7 @@ func bearing(t *testing.T, url, token string) (*http.Response, string) {
 // A private registry is a resource like any other.
 func TestRegistryProtected(t *testing.T) {
 	issuer := middlewaretest.NewIssuer(t)
-	address := freeAddress(t)
+	address := redistest.FreeAddress(t)
 	resource := "http://" + address + "/registry"
 	servers := save(t, "servers.yaml", "servers:\n  - url: https://notes.example.com/mcp\n")
 	r := startRegistry(t, nil, "--listen", address, "--resource", resource, "--issuer", issuer.URL(), "--servers-file", servers)

@@ -12,6 +12,7 @@ import (
 
 	"gatehouse.example/registry/registrytest"
 	"gatehouse.example/storage"
+	"gatehouse.example/storage/redis/redistest"
 )
 
 // One process is authorization server and registry: over one store, on one listener, where both
@@ -65,7 +66,7 @@ registry:
 
 // A protected registry that a server carries accepts the tokens of that server.
 func TestServeCarriesPrivateRegistry(t *testing.T) {
-	address := freeAddress(t)
+	address := redistest.FreeAddress(t)
 	issuer := "http://" + address
 	resource := issuer + "/catalogue"
 	people := openRecordsOf(t, issuer, miniredis.RunT(t), testKey(1))

@@ -152,7 +152,7 @@ func (s *serveSettings) exposed() []string {
 	host, _, err := net.SplitHostPort(s.Listen)
 	open := err == nil && !metadata.IsLoopbackHost(host)
 	r.add(open && s.Dev, "listen %s is open to other machines, and the relaxations of --dev apply to them too: write 127.0.0.1", s.Listen)
-	r.add(open && !s.Dev && s.TLSCert == "", "listen %s is open to other machines without TLS: only a proxy that ends TLS may reach it; "+
+	r.add(open && !s.Dev && s.TLSCert == "" && !s.orders(), "listen %s is open to other machines without TLS: only a proxy that ends TLS may reach it; "+
 		"write tls-cert and tls-key, or listen on loopback", s.Listen)
 	return r
 }

@@ -8,6 +8,7 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"os"
 	"strings"
 
 	"github.com/alecthomas/kong"
@@ -34,6 +35,8 @@ func (v *serveVerb) Run(ctx context.Context, p *program, k *kong.Context) error 
 	}
 	log, flush := p.logger(s.LogFormat)
 	defer flush()
+	signals, deaf := p.hangups()
+	defer deaf()
 	for _, sentence := range loaded.warnings {
 		log.Warn(sentence)
 	}
@@ -45,14 +48,16 @@ func (v *serveVerb) Run(ctx context.Context, p *program, k *kong.Context) error 
 	st.log, st.grace, st.bounds = log, p.grace, s.listenSettings
 	st.trusted, _ = s.trustedProxies() // a mistake was reported
 	st.measure()
+	defer st.trace(ctx, "gatehouse")()
 	if loaded.origins["issuer"] == madeUp {
 		s.follow(st.public.Addr().String()) // now the port is known
 	}
-	return p.serve(ctx, s, st, loaded)
+	return p.serve(ctx, newServing(p, k, s, loaded, log), st, loaded, signals)
 }
 
 // serve runs the server on listeners that are open.
-func (p *program) serve(ctx context.Context, s *serveSettings, st *site, l *loaded) error {
+func (p *program) serve(ctx context.Context, now *serving, st *site, l *loaded, signals <-chan os.Signal) error {
+	s := now.serveSettings
 	store, err := s.openStore(ctx, st, l.origins["store"] == stateOfUser)
 	if err != nil {
 		return err
@@ -60,10 +65,10 @@ func (p *program) serve(ctx context.Context, s *serveSettings, st *site, l *load
 	defer store.Close()
 	observe := st.countServer(s)
 	config, err := s.server()
-	if err != nil {
+	if err = errors.Join(err, s.certify(ctx, st, store)); err != nil {
 		return err
 	}
-	config.Store, config.Logger, config.Observe = store, st.log, observe
+	config.Store, config.Logger, config.Observe, config.Trace = store, st.log, observe, st.traces.Server()
 	if p.passwordCheckers != nil {
 		checkers := passwords.NewProcesses(st.log, p.passwordCheckers)
 		defer checkers.Close()
@@ -97,6 +102,9 @@ func (p *program) serve(ctx context.Context, s *serveSettings, st *site, l *load
 		}
 		public, admin, work = front.OnBehalf(c.over(front)), st.catalogueProbes(admin, c.mirror), append(work, c.mirror.Run)
 	}
+	now.front = front
+	reloads := newReloader(now.reload, st.log, p.reloadRest)
+	admin, work = st.reloading(admin, reloads), append(work, func(ctx context.Context) error { return reloads.run(ctx, signals) })
 	go reportProviders(ctx, front, st.log) // it may take seconds, and nothing waits for it
 	p.announce(ctx, s, st, l.relaxed, front)
 	return runWith(ctx, func() error { return st.serve(ctx, public, admin) }, work...)
@@ -173,6 +181,7 @@ func (p *program) announce(ctx context.Context, s *serveSettings, st *site, made
 	if st.admin != nil {
 		line("admin on", st.admin.Addr().String())
 	}
+	s.acmeSettings.announce(line, st.challenges)
 	if path, _ := s.Store.File(); path != "" {
 		line("store", path)
 	}

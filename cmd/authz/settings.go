@@ -61,6 +61,8 @@ type serveSettings struct {
 	TLSCert     string `name:"tls-cert" placeholder:"FILE" help:"Certificate chain in PEM; with --tls-key."`
 	TLSKey      string `name:"tls-key" placeholder:"FILE" help:"Private key in PEM; with --tls-cert."`
 
+	acmeSettings
+
 	listenSettings
 
 	TrustedProxies []string `placeholder:"CIDR" help:"Networks of proxies in front of the server, whose X-Forwarded-For names the address of the client; repeatable."`
@@ -69,15 +71,18 @@ type serveSettings struct {
 	MasterKeysFile string              `placeholder:"FILE" help:"File that contains them."`
 	Records        string              `default:"auto" placeholder:"auto|sealed" help:"Records without a seal: auto follows the switch in the store, sealed always refuses them; see authz key seal-records (default ${default})."`
 
-	Registration              string            `placeholder:"open|token|closed" help:"Who may register clients: open for any client, token with an initial access token, closed for none (with --dev: open)."`
-	RegistrationQuota         int               `default:"600" placeholder:"N" help:"How many clients of one software may register in an hour from one address, and ten times as many of all software; their size counts too; 0 for any number (default ${default}; 0 with --dev)."`
-	RegistrationRedirectHosts []string          `placeholder:"HOST" help:"The only hosts that clients may register in redirect URIs, such as example.com or *.example.com; repeatable (default: any)."`
-	RegistrationSchemes       []string          `placeholder:"SCHEME" help:"The only private-use schemes that clients may register in redirect URIs, such as cursor; repeatable (default: domain names in reverse order, such as com.example.app, and those of widely used clients)."`
-	RegistrationRefuse        []string          `placeholder:"KIND" help:"Kinds of redirect URI that clients may not register: loopback, private-use; repeatable."`
-	RegistrationScopes        []string          `placeholder:"SCOPE" help:"The only scopes that clients may register; repeatable (default: any)."`
-	RegistrationGrantTypes    []string          `placeholder:"TYPE" help:"The only grant types that clients may register; repeatable (default: any supported type)."`
-	ClientUnused              settings.Duration `default:"7d" placeholder:"TIME" help:"How long a registered client is kept that was never used (default ${default})."`
-	ClientIdle                settings.Duration `default:"90d" placeholder:"TIME" help:"How long a registered client without a live grant is kept after its last use (default ${default})."`
+	Registration              string   `placeholder:"open|token|closed" help:"Who may register clients: open for any client, token with an initial access token, closed for none (with --dev: open)."`
+	RegistrationQuota         int      `default:"600" placeholder:"N" help:"How many clients of one software may register in an hour from one address, and ten times as many of all software; their size counts too; 0 for any number (default ${default}; 0 with --dev)."`
+	RegistrationRedirectHosts []string `placeholder:"HOST" help:"The only hosts that clients may register in redirect URIs, such as example.com or *.example.com; repeatable (default: any)."`
+	RegistrationSchemes       []string `placeholder:"SCHEME" help:"The only private-use schemes that clients may register in redirect URIs, such as cursor; repeatable (default: domain names in reverse order, such as com.example.app, and those of widely used clients)."`
+	RegistrationRefuse        []string `placeholder:"KIND" help:"Kinds of redirect URI that clients may not register: loopback, private-use; repeatable."`
+	RegistrationScopes        []string `placeholder:"SCOPE" help:"The only scopes that clients may register; repeatable (default: any)."`
+	RegistrationGrantTypes    []string `placeholder:"TYPE" help:"The only grant types that clients may register; repeatable (default: any supported type)."`
+
+	limitSettings
+
+	ClientUnused settings.Duration `default:"7d" placeholder:"TIME" help:"How long a registered client is kept that was never used (default ${default})."`
+	ClientIdle   settings.Duration `default:"90d" placeholder:"TIME" help:"How long a registered client without a live grant is kept after its last use (default ${default})."`
 
 	ClientDocuments      string   `default:"ask" placeholder:"ask|allow|deny|off" help:"Client ID metadata documents: ask warns at consent that their host is not known, allow does not, deny accepts only hosts of --client-documents-allow (default ${default})."`
 	ClientDocumentsAllow []string `placeholder:"HOST" help:"Hosts whose documents are trusted, such as example.com or *.example.com; repeatable."`
@@ -117,6 +122,9 @@ type serveSettings struct {
 	Pages pagesSection `kong:"-"`
 	// SignIn is the section sign-in of the file. There are no flags for it.
 	SignIn signInSettings `kong:"-"`
+
+	// before are the settings of the server that reads them again, nil at the start.
+	before *serveSettings
 }
 
 func (s *serveSettings) trustedProxies() ([]netip.Prefix, error) { return networks(s.TrustedProxies) }
@@ -162,7 +170,7 @@ func (s *serveSettings) follow(addr string) {
 	if port == "0" { // the listener is not open yet
 		issuer.Host = strings.TrimSuffix(issuer.Host, ":0")
 	}
-	if s.TLSCert != "" {
+	if s.TLSCert != "" || s.orders() {
 		issuer.Scheme = "https"
 	}
 	s.Issuer = issuer.String()
@@ -186,6 +194,7 @@ func (s *serveSettings) server() (authz.Config, error) {
 		Registration:       authz.Registration(s.Registration),
 		RegistrationPolicy: s.registrationPolicy(),
 		RegistrationQuota:  cmp.Or(s.RegistrationQuota, -1), // zero is the default of authz.Config
+		Limits:             s.limits(),
 		StatementIssuers:   s.StatementIssuers,
 		ClientUnused:       time.Duration(s.ClientUnused),
 		ClientIdle:         time.Duration(s.ClientIdle),

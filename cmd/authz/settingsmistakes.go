@@ -15,7 +15,7 @@ import (
 // mistakes returns the mistakes that authz.New does not report. The settings that --dev allows
 // to be left out have been filled in before.
 func (s *serveSettings) mistakes() error {
-	return errors.Join(s.issuerMistake(), s.fileMistake(), s.required(), s.tlsMistake(), s.formMistakes(), s.consentSettings.mistakes(), s.signInMistake())
+	return errors.Join(s.issuerMistake(), s.fileMistake(), s.required(), s.tlsMistake(), s.acmeSettings.mistakes(s.TLSCert), s.formMistakes(), s.consentSettings.mistakes(), s.signInMistake())
 }
 
 // fileMistake returns an error if the path of a store in a file is malformed.
@@ -38,7 +38,7 @@ func (s *serveSettings) issuerMistake() error {
 		return fmt.Errorf("issuer %s cannot be used: %s; set the URL that clients use with --issuer", s.Issuer, strings.TrimPrefix(reason, "metadata: "))
 	}
 	if strings.HasPrefix(s.Issuer, "http:") && !s.Dev {
-		return fmt.Errorf("issuer %s is not https: give the https URL that clients use (with --tls-cert and --tls-key, or with a proxy in front that ends TLS), or --dev to try things on this machine", s.Issuer)
+		return fmt.Errorf("issuer %s is not https: give the https URL that clients use (with --tls-cert and --tls-key, with --acme-names, or with a proxy in front that ends TLS), or --dev to try things on this machine", s.Issuer)
 	}
 	return nil
 }
@@ -138,6 +138,7 @@ func (s *serveSettings) clientMistakes() error {
 			errs = append(errs, fmt.Errorf("registration-refuse %q is not a kind of redirect URI: it is loopback or private-use", kind))
 		}
 	}
+	errs = append(errs, s.limitMistakes())
 	if s.RegistrationQuota < 0 {
 		errs = append(errs, fmt.Errorf("registration-quota %d is not a number of clients; 0 is any number", s.RegistrationQuota))
 	}

@@ -28,7 +28,7 @@ func (s *serveSettings) openStore(ctx context.Context, st *site, byDefault bool)
 	if err != nil {
 		return nil, err
 	}
-	return storage.New(st.countStore(backend), storage.Options{Issuer: s.Issuer, MasterKeys: s.MasterKeys, MustSeal: s.Records == recordsSealed})
+	return storage.New(st.traces.Store(st.countStore(backend)), storage.Options{Issuer: s.Issuer, MasterKeys: s.MasterKeys, MustSeal: s.Records == recordsSealed})
 }
 
 // recordsSealed is the value of the setting records that refuses records without a seal.

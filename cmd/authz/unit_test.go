@@ -38,7 +38,8 @@ func unit(t *testing.T) (settings map[string]string, commands []string) {
 }
 
 // TestUnit: the service starts as the example says, with its state where verbs of root look for it,
-// and without a warning; the verb in the example reaches it; it has the time that it needs to end.
+// and without a warning; the verb in the example reaches it; systemd and a signal can let it read its
+// settings again; it has the time that it needs to end.
 func TestUnit(t *testing.T) {
 	t.Parallel()
 	u, commands := unit(t)
@@ -74,6 +75,12 @@ func TestUnit(t *testing.T) {
 	if out, err := outputOf(environ[:1], "correct horse battery\n", verb[1:]...); err != nil || verb[0] != "authz" {
 		t.Errorf("%q: %v\n%s", verb, err, out)
 	}
+	reload := strings.Fields(places.Replace(u["ExecReload"]))
+	if out, err := outputOf(append(environ[:1:1], "AUTHZ_ADMIN_LISTEN="+server.shown("admin on")), "", reload[1:]...); err != nil || out != "Nothing has changed in the settings.\n" {
+		t.Errorf("%q: %v\n%s", reload, err, out)
+	}
+	server.signal(t, syscall.SIGHUP)
+	eventually(t, "the log has both reloads", func() bool { return strings.Count(server.stderr.String(), "the settings were reloaded") == 2 })
 	server.signal(t, syscall.SIGTERM)
 	if err := server.end(t); err != nil {
 		t.Errorf("it ends with %v", err)
@@ -92,7 +99,7 @@ func TestUnitIsKnown(t *testing.T) {
 		t.Fatal(err)
 	}
 	folder := t.TempDir()
-	write(t, folder, "gatehouse.service", strings.Replace(string(text), "=/usr/local/bin/authz", "=/bin/sh", 1))
+	write(t, folder, "gatehouse.service", strings.ReplaceAll(string(text), "=/usr/local/bin/authz", "=/bin/sh"))
 	if out, err := exec.Command(analyze, "verify", "--man=no", filepath.Join(folder, "gatehouse.service")).CombinedOutput(); err != nil || strings.Contains(string(out), "gatehouse.service:") {
 		t.Errorf("%v\n%s", err, out)
 	}

@@ -14,7 +14,7 @@ func TestC5EveryFlagIsOnThePage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, list, _ := strings.Cut(string(page), "\n## The demo\n")
+	_, list, _ := strings.Cut(string(page), "\n### The demo\n")
 	list, _, _ = strings.Cut(list, "\n## ")
 	var s settings
 	parser, err := kong.New(&s, kong.Vars{"listen": devListen, "issuer": devIssuer, "credential": credentialVariable})

@@ -79,19 +79,10 @@ func (p *Pair) take(files content) error {
 	return nil
 }
 
-// Config returns the settings of a server that presents the pair: TLS 1.2 with forward secrecy and
-// authenticated encryption, and TLS 1.3 (RFC 9325 sections 3.1.1 and 4.2). A connection keeps the
+// Config returns the settings of a server that presents the pair. A connection keeps the
 // certificate with which it began.
 func (p *Pair) Config() *tls.Config {
-	return &tls.Config{
-		MinVersion: tls.VersionTLS12,
-		CipherSuites: []uint16{ // of TLS 1.2; those of 1.3 are all good
-			tls.TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256, tls.TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256,
-			tls.TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384, tls.TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384,
-			tls.TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256, tls.TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256,
-		},
-		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return p.current.Load(), nil },
-	}
+	return Settings(func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return p.current.Load(), nil })
 }
 
 // Run looks at the files every [Interval] until ctx ends.
@@ -147,15 +138,10 @@ func (p *Pair) complain(log *slog.Logger, files content, err error) {
 	log.Warn("the files of the certificate cannot be used, so the one before goes on being used", "error", p.named(err))
 }
 
-// near is how long before its end a certificate is reported: 14 days, and for those of short life a
-// fifth of it.
-const near = 14 * 24 * time.Hour
-
 // warn logs once a day that the certificate ends soon or has ended.
 func (p *Pair) warn(log *slog.Logger) {
 	leaf, now := p.current.Load().Leaf, p.now()
-	within := min(near, leaf.NotAfter.Sub(leaf.NotBefore)/5)
-	if now.Before(leaf.NotAfter.Add(-within)) || now.Sub(p.warned) < 24*time.Hour {
+	if !EndsSoon(leaf, now) || now.Sub(p.warned) < 24*time.Hour {
 		return
 	}
 	p.warned = now

@@ -6,7 +6,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -16,6 +15,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"gatehouse.example/storage/redis/redistest"
 )
 
 // The one person of a server that runs with --dev; startAuthz sets the password.
@@ -197,6 +198,12 @@ func (p *process) waitHealthy(t testing.TB) {
 	}
 }
 
+// awaitOutput waits until the process has written a text, which may arrive after its answer.
+func (p *process) awaitOutput(t testing.TB, text string) {
+	t.Helper()
+	until(t, fmt.Sprintf("%s writes %q", p.name, text), func() bool { return strings.Contains(p.Stdout()+p.Stderr(), text) })
+}
+
 func (p *process) health(client *http.Client) error {
 	resp, err := client.Get(p.URL + "/healthz")
 	if err != nil {
@@ -220,19 +227,8 @@ func withListen(t testing.TB, args []string) ([]string, string) {
 			return args, args[i+1]
 		}
 	}
-	address := freeAddress(t)
+	address := redistest.FreeAddress(t)
 	return append([]string{"--listen", address}, args...), address
-}
-
-// freeAddress returns a loopback address that was free a moment ago.
-func freeAddress(t testing.TB) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
 }
 
 // cleanEnvironment returns the environment of the test without the variables that configure the

@@ -17,6 +17,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"gatehouse.example/storage/redis/redistest"
 )
 
 // conformance returns the command line of the protocol's conformance suite. The variables are set
@@ -37,7 +39,7 @@ var authorizeLine = regexp.MustCompile(`https?://\S+/authorize\?\S+`)
 func TestConformanceSuite(t *testing.T) {
 	t.Parallel()
 	authz := startAuthz(t, nil)
-	port := strings.TrimPrefix(freeAddress(t), "127.0.0.1:")
+	port := strings.TrimPrefix(redistest.FreeAddress(t), "127.0.0.1:")
 	registration := `{"redirect_uris":["http://127.0.0.1:` + port + `/callback"],"token_endpoint_auth_method":"none"}`
 	resp, err := http.Post(authz.URL+"/register", "application/json", strings.NewReader(registration))
 	if err != nil {

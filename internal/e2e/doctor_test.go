@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"context"
 	"flag"
 	"fmt"
 	"net/http"
@@ -14,13 +15,13 @@ import (
 )
 
 // signsIn is a person who signs in at our authorization server and allows everything.
-func signsIn(t *testing.T) *doctor.SignIn {
+func signsIn(t *testing.T) func(context.Context, string) error {
 	browser := newBrowser(t)
-	return &doctor.SignIn{Open: func(url string) error { return comesBack(allow(t, browser, url).String()) }}
+	return func(ctx context.Context, url string) error { return comesBack(ctx, allow(t, browser, url).String()) }
 }
 
 // comesBack opens the address to which the authorization server sends the browser.
-func comesBack(url string) error {
+func comesBack(_ context.Context, url string) error {
 	answer, err := http.Get(url)
 	if err != nil {
 		return err
@@ -97,7 +98,7 @@ func compareFindings(t *testing.T, name string, report *doctor.Report) {
 // the servers that our guard protects, also with a sign-in, and leaves nothing there.
 func TestDoctorAtOurServers(t *testing.T) {
 	_, demo := startPair(t)
-	for name, o := range map[string]doctor.Options{"without": {}, "with": {SignIn: signsIn(t)}} {
+	for name, o := range map[string]doctor.Options{"without": {}, "with": {SignIn: signsIn(t), Register: true}} {
 		t.Run(name, func(t *testing.T) { wantHealthy(t, examined(t, demo.URL+"/mcp", o)) })
 	}
 }

@@ -20,14 +20,15 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/oauthex"
 
 	"gatehouse.example/doctor"
+	"gatehouse.example/storage/redis/redistest"
 )
 
 // TestDoctorAtTypeScriptSDK: what the doctor finds at the example of the official TypeScript SDK with
 // authorization. Its authorization server asks nobody.
 func TestDoctorAtTypeScriptSDK(t *testing.T) {
 	node, sdk := typescript(t)
-	_, port, _ := strings.Cut(freeAddress(t), ":")
-	_, other, _ := strings.Cut(freeAddress(t), ":")
+	_, port, _ := strings.Cut(redistest.FreeAddress(t), ":")
+	_, other, _ := strings.Cut(redistest.FreeAddress(t), ":")
 	preload, err := filepath.Abs(filepath.Join("testdata", "loopback.mjs"))
 	if err != nil {
 		t.Fatal(err)
@@ -36,7 +37,7 @@ func TestDoctorAtTypeScriptSDK(t *testing.T) {
 	cmd := exec.Command(node, "--import", preload, script, "--oauth")
 	cmd.Env = append(cleanEnvironment(), "MCP_PORT="+port, "MCP_AUTH_PORT="+other)
 	startForeign(t, "http://localhost:"+port, cmd)
-	report := examined(t, "http://localhost:"+port+"/mcp", doctor.Options{SignIn: &doctor.SignIn{Open: comesBack}})
+	report := examined(t, "http://localhost:"+port+"/mcp", doctor.Options{SignIn: comesBack})
 	compareFindings(t, "typescript-sdk", report)
 }
 
@@ -45,14 +46,14 @@ func TestDoctorAtTypeScriptSDK(t *testing.T) {
 func TestDoctorAtGoSDK(t *testing.T) {
 	p := startPanva(t, "http://127.0.0.1/callback", map[string]any{"application_type": "native", "token_endpoint_auth_method": "none", "client_secret": nil})
 	browser := newBrowser(t)
-	with := &doctor.SignIn{ClientID: "gatehouse", Open: func(at string) error {
+	with := func(ctx context.Context, at string) error {
 		u, err := url.Parse(at)
 		if err != nil {
 			return err
 		}
-		return comesBack(p.visit(browser, at, u.Query().Get("redirect_uri"), "ada").String())
-	}}
-	compareFindings(t, "go-sdk", examined(t, startGoSDK(t, p.issuer), doctor.Options{SignIn: with}))
+		return comesBack(ctx, p.visit(browser, at, u.Query().Get("redirect_uri"), "ada").String())
+	}
+	compareFindings(t, "go-sdk", examined(t, startGoSDK(t, p.issuer), doctor.Options{SignIn: with, ClientID: "gatehouse"}))
 	alone, err := doctor.CheckServer(t.Context(), p.issuer, doctor.Options{})
 	if err != nil {
 		t.Fatal(err)

@@ -20,6 +20,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"gatehouse.example/middleware"
+	"gatehouse.example/storage/redis/redistest"
 )
 
 // everythingScopes are the scopes of the tools of server-everything. get-env, which shows the
@@ -41,7 +42,7 @@ resources:
 func startEverything(t *testing.T) (gate, server *process, wire *recorder) {
 	t.Helper()
 	server, wire = startRecorded(t)
-	address := freeAddress(t)
+	address := redistest.FreeAddress(t)
 	authz := startAuthz(t, nil, "--dev-resource", "http://"+address+"/mcp")
 	file := filepath.Join(t.TempDir(), "scopes.yaml")
 	if err := os.WriteFile(file, []byte(everythingScopes), 0o600); err != nil {

@@ -13,6 +13,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"gatehouse.example/storage/redis/redistest"
 )
 
 // flow is one public client that gets tokens for one resource, over plain HTTP.
@@ -169,7 +171,7 @@ func hello(t testing.TB, resource, token string) *http.Response {
 // A token for one server is refused by another one of the same issuer, whose introspection request
 // gets no information about it either.
 func TestTokenIsForOneServer(t *testing.T) {
-	first, second := freeAddress(t), freeAddress(t)
+	first, second := redistest.FreeAddress(t), redistest.FreeAddress(t)
 	authz := startIntrospected(t, "--dev-resource", "http://"+first+"/mcp", "--dev-resource", "http://"+second+"/mcp")
 	startDemo(t, nil, "--listen", first, "--issuer", authz.URL)
 	startDemo(t, nil, "--listen", second, "--issuer", authz.URL)

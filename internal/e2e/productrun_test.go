@@ -12,6 +12,8 @@ import (
 
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
+
+	"gatehouse.example/storage/redis/redistest"
 )
 
 // signIn is how a product identifies itself: by a document, if its maker has one and the server
@@ -180,7 +182,7 @@ func TestB9McporterSignsIn(t *testing.T) {
 		says(t, p.run(mcporter, "list", "notes", "--schema"), "list_notes", "add_note")
 		says(t, p.run(mcporter, "call", "notes.add_note", "text=milk"), "1")
 
-		fixed := "http://" + freeAddress(t) + "/callback"
+		fixed := "http://" + redistest.FreeAddress(t) + "/callback"
 		p.run(mcporter, "config", "remove", "notes")
 		p.run(mcporter, "config", "add", "notes", resource, "--oauth-redirect-url", fixed)
 		auth := p.start(mcporter, "auth", "notes", "--reset")
@@ -195,7 +197,7 @@ func TestB9McporterSignsIn(t *testing.T) {
 // configured redirect URI.
 func TestB9ConfiguredMcporterSignsIn(t *testing.T) {
 	p := install(t, "mcporter")
-	fixed := "http://" + freeAddress(t) + "/callback"
+	fixed := "http://" + redistest.FreeAddress(t) + "/callback"
 	file := filepath.Join(p.home, "gatehouse.yaml")
 	p.write(file, "registration: closed\nclients:\n  - client_id: tools\n    redirect_uris: ["+fixed+"]\n", 0o600)
 	_, resource, record := startTaped(t, "--config", file)

@@ -32,7 +32,7 @@ type throughProviders struct {
 // startThroughProviders has company asked again about its people each second.
 func startThroughProviders(t *testing.T, metadata map[string]any) *throughProviders {
 	t.Helper()
-	address := freeAddress(t)
+	address := redistest.FreeAddress(t)
 	s := &throughProviders{T: t, store: redistest.StartServer(t)}
 	callback := func(id string) string { return "http://" + address + "/login/" + id + "/callback" }
 	more := map[string]any{"backchannel_logout_uri": "http://" + address + "/login/company/logout", "backchannel_logout_session_required": true}

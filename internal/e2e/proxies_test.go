@@ -23,6 +23,7 @@ import (
 	"gatehouse.example/metadata"
 	"gatehouse.example/middleware"
 	"gatehouse.example/middleware/middlewaretest"
+	"gatehouse.example/storage/redis/redistest"
 )
 
 const (
@@ -137,7 +138,7 @@ func written(t *testing.T, text string) string {
 // runNginx runs nginx with a recipe in one process, on loopback.
 func runNginx(name string) func(t *testing.T, gate, server string) string {
 	return func(t *testing.T, gate, server string) string {
-		binary, address, dir := installed(t, "nginx"), freeAddress(t), t.TempDir()
+		binary, address, dir := installed(t, "nginx"), redistest.FreeAddress(t), t.TempDir()
 		conf := written(t, fmt.Sprintf(`daemon off; master_process off; pid %[1]s/pid; error_log stderr;
 events {}
 http {
@@ -158,7 +159,7 @@ http {
 // runCaddy runs Caddy with a recipe, on loopback.
 func runCaddy(name string) func(t *testing.T, gate, server string) string {
 	return func(t *testing.T, gate, server string) string {
-		binary, address := installed(t, "caddy"), freeAddress(t)
+		binary, address := installed(t, "caddy"), redistest.FreeAddress(t)
 		_, port, _ := net.SplitHostPort(address)
 		conf := written(t, "{\n\tadmin off\n\tdefault_bind 127.0.0.1\n\tauto_https off\n}\nimport "+recipe(t, name)+"\n")
 		cmd := exec.Command(binary, "run", "--adapter", "caddyfile", "--config", conf)

@@ -13,6 +13,7 @@ import (
 	"github.com/go-jose/go-jose/v4"
 
 	"gatehouse.example/middleware/middlewaretest"
+	"gatehouse.example/storage/redis/redistest"
 )
 
 const severalRecipe = "nginx-verify-several.conf"
@@ -38,9 +39,9 @@ func settingsIn(t *testing.T, name, issuer string) string {
 func runSeveral(t *testing.T) (*proxied, *behind) {
 	t.Helper()
 	p, reports := &proxied{t: t, issuer: middlewaretest.NewIssuer(t), server: newBehind(t), verify: true}, newBehind(t)
-	listens := freeAddress(t)
+	listens := redistest.FreeAddress(t)
 	start(t, build(t, "authz"), listens, nil, []string{"gateway", "--listen", listens, "--config", written(t, settingsIn(t, severalRecipe, p.issuer.URL()))})
-	p.address = freeAddress(t)
+	p.address = redistest.FreeAddress(t)
 	dir, host := t.TempDir(), func(b *behind) string { return strings.TrimPrefix(b.URL, "http://") }
 	conf := written(t, fmt.Sprintf(`daemon off; master_process off; pid %[1]s/pid; error_log stderr;
 events {}
@@ -144,7 +145,7 @@ func (p *proxied) describes(resources map[string]string) {
 func TestCaddyAsksAboutSeveralResources(t *testing.T) {
 	t.Parallel()
 	p := &proxied{t: t, issuer: middlewaretest.NewIssuer(t), server: newBehind(t), verify: true}
-	listens, entry := freeAddress(t), "\n    dpop: accepted\n    issuers: ["+p.issuer.URL()+"]\n"
+	listens, entry := redistest.FreeAddress(t), "\n    dpop: accepted\n    issuers: ["+p.issuer.URL()+"]\n"
 	start(t, build(t, "authz"), listens, nil, []string{"gateway", "--listen", listens, "--config", written(t, "verify-only: true\ntrusted-proxies: 127.0.0.1\nallowed-origins: \"*\"\n"+
 		"verify-method-header: X-Forwarded-Method\nverify-uri-header: X-Forwarded-Uri\nresources:\n  - resource: "+publicResource+entry+"  - resource: https://"+publicHost+"/reports"+entry)})
 	p.address = runCaddy("Caddyfile-verify")(t, listens, strings.TrimPrefix(p.server.URL, "http://"))

@@ -18,6 +18,8 @@ import (
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"gatehouse.example/storage/redis/redistest"
 )
 
 // deployment is an operator who does what the README says, in a home folder of their own.
@@ -101,9 +103,9 @@ func blocks(section, language string) (found []string) {
 // TLS in front of the addresses of the server and of a protected server.
 func newDeployment(t *testing.T) *deployment {
 	t.Helper()
-	d := &deployment{t: t, home: t.TempDir(), listen: freeAddress(t)}
+	d := &deployment{t: t, home: t.TempDir(), listen: redistest.FreeAddress(t)}
 	front := endTLS(t, d.listen)
-	resource := freeAddress(t)
+	resource := redistest.FreeAddress(t)
 	behind := endTLS(t, resource)
 	d.issuer, d.notes, d.web = front.URL, behind.URL+"/mcp", front.Client()
 
@@ -116,7 +118,7 @@ func newDeployment(t *testing.T) *deployment {
 	d.write("authz", binary, 0o755)
 	d.env = []string{
 		"PATH=" + d.home + ":" + os.Getenv("PATH"), "HOME=" + d.home, "XDG_STATE_HOME=" + d.home + "/state",
-		"SSL_CERT_FILE=" + d.home + "/roots.pem", "AUTHZ_ADMIN_LISTEN=" + freeAddress(t), "AUTHZ_EGRESS_CHECK=off",
+		"SSL_CERT_FILE=" + d.home + "/roots.pem", "AUTHZ_ADMIN_LISTEN=" + redistest.FreeAddress(t), "AUTHZ_EGRESS_CHECK=off",
 	}
 	if os.Geteuid() == 0 { // the default of root is a folder of the machine
 		for _, path := range []string{filepath.Dir(d.home), d.home} {
@@ -213,9 +215,7 @@ func (d *deployment) checkState(server *process) {
 			d.t.Errorf("%s has the permissions %v, want %v", path, info.Mode(), want)
 		}
 	}
-	if file := filepath.Join(folder, "gatehouse.db"); !strings.Contains(server.Stdout()+server.Stderr(), file) {
-		d.t.Errorf("the start does not name %s", file)
-	}
+	server.awaitOutput(d.t, filepath.Join(folder, "gatehouse.db"))
 }
 
 // connect registers a client, has the person sign in and allow it, and redeems the code.

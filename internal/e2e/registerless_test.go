@@ -16,6 +16,7 @@ import (
 
 	"gatehouse.example/gateway"
 	"gatehouse.example/metadata"
+	"gatehouse.example/storage/redis/redistest"
 )
 
 // registerless is the recipe for clients that cannot register at a provider: panva's oidc-provider,
@@ -30,7 +31,7 @@ type registerless struct {
 // startRegisterless starts the recipe with the file on the page, in which names become addresses.
 func startRegisterless(t *testing.T) *registerless {
 	t.Helper()
-	ours, gate := freeAddress(t), freeAddress(t)
+	ours, gate := redistest.FreeAddress(t), redistest.FreeAddress(t)
 	r := &registerless{T: t, company: startPanva(t, "http://"+ours+"/login/company/callback", nil), server: newBehind(t)}
 	page, err := os.ReadFile("../../docs/middleware.md")
 	if err != nil {

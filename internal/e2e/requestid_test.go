@@ -6,7 +6,8 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
-	"time"
+
+	"gatehouse.example/storage/redis/redistest"
 )
 
 // TestC1OneIDJoinsTheRealPrograms: the id in a response finds the request in the logs of the
@@ -19,7 +20,7 @@ func TestC1OneIDJoinsTheRealPrograms(t *testing.T) {
 		_, _ = io.WriteString(w, `{"jsonrpc":"2.0","id":1,"result":{}}`)
 	}))
 	t.Cleanup(upstream.Close)
-	address := freeAddress(t)
+	address := redistest.FreeAddress(t)
 	resource := "http://" + address + "/mcp"
 	server := startAuthz(t, []string{"AUTHZ_DEV_INTROSPECTION_SECRET=" + introspectionSecret}, "--dev-resource", resource)
 	token := newFlow(t, server, resource).tokens(t)["access_token"].(string)
@@ -33,16 +34,8 @@ func TestC1OneIDJoinsTheRealPrograms(t *testing.T) {
 	gateway = start(t, build(t, "authz"), address, []string{"AUTHZ_INTROSPECTION_SECRET=not the secret of this resource"}, []string{
 		"gateway", "--listen", address, "--resource", resource, "--upstream", upstream.URL + "/mcp", "--issuer", server.URL})
 	id := callThrough(t, gateway, token, http.StatusServiceUnavailable)
-	for name, p := range map[string]struct {
-		*process
-		line string
-	}{"gateway": {gateway, " request=" + id}, "authorization server": {server, " parent=" + id}} {
-		for begin := time.Now(); !strings.Contains(p.Stderr(), p.line); time.Sleep(10 * time.Millisecond) {
-			if time.Since(begin) > patience {
-				t.Fatalf("the log of the %s does not say%s:\n%s", name, p.line, p.Stderr())
-			}
-		}
-	}
+	gateway.awaitOutput(t, " request="+id)
+	server.awaitOutput(t, " parent="+id)
 }
 
 // callThrough makes a call with a token and returns the id in the response.

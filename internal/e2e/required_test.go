@@ -25,6 +25,7 @@ import (
 
 	"gatehouse.example/middleware"
 	"gatehouse.example/middleware/middlewaretest"
+	"gatehouse.example/storage/redis/redistest"
 )
 
 // required are the sets of scenarios that the official suite requires of a server, each with two
@@ -94,7 +95,7 @@ func scopesOf(t *testing.T, marked, never string) []string {
 // startFixture runs the server of the official SDK for the suite.
 func startFixture(t *testing.T, stateless bool) *process {
 	t.Helper()
-	address := freeAddress(t)
+	address := redistest.FreeAddress(t)
 	binary := buildPackage(t, "everything-server", "github.com/modelcontextprotocol/go-sdk/conformance/everything-server")
 	return startForeign(t, "http://"+address, exec.Command(binary, "-http", address, "-stateless="+strconv.FormatBool(stateless)))
 }

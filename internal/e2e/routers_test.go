@@ -27,6 +27,7 @@ import (
 
 	"gatehouse.example/middleware"
 	"gatehouse.example/middleware/middlewaretest"
+	"gatehouse.example/storage/redis/redistest"
 )
 
 var targets = flag.Int("routers.targets", 400, "how many requests TestRoutersFindWhatTheGuardFound makes")
@@ -199,7 +200,7 @@ func handle(router http.Handler, pattern string) {
 
 // nginxRouter starts nginx with a location for each path.
 func nginxRouter(t *testing.T, anyCase bool) string {
-	binary, address, dir := installed(t, "nginx"), freeAddress(t), t.TempDir()
+	binary, address, dir := installed(t, "nginx"), redistest.FreeAddress(t), t.TempDir()
 	var locations strings.Builder
 	for i, pattern := range routersPolicy {
 		path := pattern[strings.IndexByte(pattern, ' ')+1:]

@@ -14,12 +14,14 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/auth"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/modelcontextprotocol/go-sdk/oauthex"
+
+	"gatehouse.example/storage/redis/redistest"
 )
 
 // startPair runs both commands for each other: the server issues tokens for the demo.
 func startPair(t *testing.T, args ...string) (authz, demo *process) {
 	t.Helper()
-	address := freeAddress(t)
+	address := redistest.FreeAddress(t)
 	resource := "http://" + address + "/mcp"
 	authz = startAuthz(t, nil, append([]string{"--dev-resource", resource}, args...)...)
 	return authz, startDemo(t, nil, "--listen", address, "--issuer", authz.URL)

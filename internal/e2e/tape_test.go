@@ -13,6 +13,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"gatehouse.example/storage/redis/redistest"
 )
 
 // tape records the requests of a client to the authorization server and to the demo.
@@ -34,7 +36,7 @@ type taped struct {
 func startTaped(t *testing.T, args ...string) (authz *process, resource string, record *tape) {
 	t.Helper()
 	record = &tape{}
-	own, other := freeAddress(t), freeAddress(t)
+	own, other := redistest.FreeAddress(t), redistest.FreeAddress(t)
 	issuer := record.front(t, own)
 	resource = record.front(t, other) + "/mcp"
 	args = append([]string{"serve", "--dev", "--admin-listen", "off", "--listen", own, "--issuer", issuer, "--dev-resource", resource}, args...)

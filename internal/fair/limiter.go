@@ -120,13 +120,7 @@ func (l *Limiter) Return(weight int64, buckets ...Bucket) {
 	defer l.mu.Unlock()
 	now := l.since()
 	for _, s := range buckets {
-		places := l.places(s.Key)
-		owed := l.owed(now, s, places)
-		for row, place := range places {
-			if l.debt(now, s, row, place) == owed {
-				l.rows[row].setFull(place, now+max(owed-s.Limit.cost(weight), 0))
-			}
-		}
+		l.change(now, s, -s.Limit.cost(weight))
 	}
 }
 
@@ -144,22 +138,14 @@ func (l *Limiter) since() time.Duration {
 
 func (l *Limiter) wait(now time.Duration, weight int64, buckets []Bucket) (wait time.Duration) {
 	for _, s := range buckets {
-		if owed := l.owed(now, s, l.places(s.Key)); owed > 0 {
-			wait = max(wait, min(owed, owed+s.Limit.cost(weight)-s.Limit.Per))
-		}
+		wait = max(wait, Wait(l.owed(now, s, l.places(s.Key)), s.Limit.cost(weight), s.Limit.Per))
 	}
 	return wait
 }
 
 func (l *Limiter) spend(now time.Duration, weight int64, buckets []Bucket) {
 	for _, s := range buckets {
-		places := l.places(s.Key)
-		owes := min(l.owed(now, s, places)+s.Limit.cost(weight), s.Limit.Per)
-		for row, place := range places {
-			if l.debt(now, s, row, place) < owes {
-				l.rows[row].setFull(place, now+owes)
-			}
-		}
+		l.change(now, s, s.Limit.cost(weight))
 	}
 }
 

@@ -7,17 +7,17 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"net"
 	"net/http"
 	"os"
 	"os/exec"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"gatehouse.example/storage/redis/redistest"
 )
 
 const (
@@ -58,7 +58,7 @@ func newFleet(t testing.TB, c fleetConfig) *fleet {
 	if c.MasterKeys == "" {
 		c.MasterKeys = masterKey(1)
 	}
-	return &fleet{t: t, config: c, issuer: "http://" + freeAddress(t)}
+	return &fleet{t: t, config: c, issuer: "http://" + redistest.FreeAddress(t)}
 }
 
 // process is one authz process of a fleet. It keeps its address and its pool of connections
@@ -85,7 +85,7 @@ const answerTime = 15 * time.Second
 // process may have its own --store, for example one that leads through a proxy.
 func (f *fleet) start(flags ...string) *process {
 	f.t.Helper()
-	p := &process{fleet: f, address: freeAddress(f.t)}
+	p := &process{fleet: f, address: redistest.FreeAddress(f.t)}
 	transport := &http.Transport{
 		MaxConnsPerHost: connections, MaxIdleConnsPerHost: connections,
 		DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
@@ -212,21 +212,6 @@ func (p *process) restart(t testing.TB, flags ...string) {
 	t.Helper()
 	p.stop(t)
 	p.start(t, flags...)
-}
-
-// freeAddress chooses a port below those that systems give to outgoing connections, so that none
-// of them takes it while a process is down.
-func freeAddress(t testing.TB) string {
-	t.Helper()
-	for range 100 {
-		address := net.JoinHostPort("127.0.0.1", strconv.Itoa(15000+rand.IntN(17000)))
-		if l, err := net.Listen("tcp", address); err == nil {
-			_ = l.Close()
-			return address
-		}
-	}
-	t.Fatal("there is no free port")
-	return ""
 }
 
 // tail keeps the end of what is written to it.

@@ -99,7 +99,7 @@ func TestB2FullStore(t *testing.T) {
 	const most = 24 << 20
 	server := redistest.Start(t, redistest.Config{Args: []string{"--maxmemory", strconv.Itoa(most)}})
 	f := newFleet(t, fleetConfig{Store: server.URL()})
-	admin := freeAddress(t)
+	admin := redistest.FreeAddress(t)
 	at := f.start("--admin-listen", admin, "--registration-quota", "0")
 	honest := f.newParty(at)
 	held := honest.mustTokens(at)
@@ -160,7 +160,7 @@ func TestB2FullStore(t *testing.T) {
 func TestB2StoreWithoutRoom(t *testing.T) {
 	server := redistest.Start(t, redistest.Config{})
 	f := newFleet(t, fleetConfig{Store: server.URL()})
-	admin := freeAddress(t)
+	admin := redistest.FreeAddress(t)
 	at := f.start("--admin-listen", admin)
 	honest := f.newParty(at)
 	held := honest.mustTokens(at)

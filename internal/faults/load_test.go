@@ -17,6 +17,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"gatehouse.example/storage/redis/redistest"
 )
 
 const (
@@ -90,7 +92,7 @@ func newLoad(t *testing.T, store string) *load {
 	t.Helper()
 	l := &load{t: t, answers: map[outcome]int{}, rounds: make(chan struct{}, 1000), fleet: newFleet(t, fleetConfig{Store: store}), journal: newJournal(t)}
 	for i := range l.at {
-		admin := freeAddress(t)
+		admin := redistest.FreeAddress(t)
 		flags := []string{"--admin-listen", admin, "--code-ttl", "10m", "--refresh-window", "10m", "--access-token-ttl", "1h"}
 		l.at[i] = &member{process: l.fleet.start(flags...), admin: admin, flags: flags}
 	}

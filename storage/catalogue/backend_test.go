@@ -137,6 +137,10 @@ func (p *plainBackend) IndexLen(_ context.Context, index string) (n int, err err
 	return n, err
 }
 
+func (p *plainBackend) Count(context.Context, storage.Counting) (storage.Counted, error) {
+	return storage.Counted{}, storage.ErrUnavailable // no catalogue counts
+}
+
 func (p *plainBackend) Room() storage.Room { return storage.RoomEnough }
 
 func (p *plainBackend) Scan(_ context.Context, prefix, _ string, _ int) (keys []string, next string, err error) {

@@ -69,6 +69,7 @@ type Backend struct {
 	readers   readers
 	committer committer
 	space     space
+	pools     *storage.Pools
 
 	ctx     context.Context // ends when the backend is closed
 	stop    context.CancelFunc
@@ -123,6 +124,7 @@ func Open(o Options) (*Backend, error) {
 	}
 	b := &Backend{db: db, path: o.Path, opened: opened, lineage: checked.lineage, backup: checked.copied}
 	b.clock.wall = o.Now
+	b.pools = storage.NewPools(b.clock.now)
 	b.space.path = o.Path
 	b.space.measure()
 	b.committer = newCommitter(b)

@@ -18,6 +18,7 @@ type backend struct {
 	standby     *standby                // nil until watch, and behind Sentinel
 	ring        *ring                   // nil if this is no cluster
 	room        room
+	pools       *storage.Pools // of this process, where the user may not count in the server
 	onRoundTrip func()
 }
 

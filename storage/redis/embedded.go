@@ -28,6 +28,7 @@ type embedded struct {
 	last    time.Time // the time up to which the server's clock has run
 	ends    list      // the seconds in which items end, or would have ended
 	indexes map[string]*list
+	pools   *storage.Pools
 }
 
 // tickTime is the shortest time between two runs of the embedded server's clock. Each run looks
@@ -45,6 +46,7 @@ func openEmbedded(ctx context.Context, o Options) (storage.Backend, error) {
 	}
 	return &embedded{
 		server: miniredis.NewMiniRedis(), now: now, onRoundTrip: o.OnRoundTrip, last: now(), indexes: map[string]*list{},
+		pools: storage.NewPools(now),
 	}, nil
 }
 

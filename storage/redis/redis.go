@@ -18,7 +18,8 @@
 //
 // An item is one string value: the operation id of the write that made it (16 bytes),
 // then the data. The conditional write is one script over one key, so it means the same
-// on one server, in a cluster and embedded; it is the only script. An index is a sorted
+// on one server, in a cluster and embedded, and so is an operation on the counts of a pool, which is
+// one value of constant size. There are no other scripts for records. An index is a sorted
 // set whose members all have score 0, which Redis keeps in byte order.
 //
 // Reads go to the primary. This package retries nothing: a write whose reply is late or lost is
@@ -44,6 +45,7 @@ import (
 	"crypto/tls"
 	"fmt"
 	"runtime"
+	"slices"
 	"time"
 
 	goredis "github.com/redis/go-redis/v9"
@@ -92,7 +94,7 @@ func Open(ctx context.Context, o Options) (storage.Backend, error) {
 	if target.embedded {
 		return openEmbedded(ctx, o)
 	}
-	b := &backend{onRoundTrip: o.OnRoundTrip}
+	b := &backend{onRoundTrip: o.OnRoundTrip, pools: storage.NewPools(time.Now)}
 	ctx, cancel := context.WithTimeout(ctx, openTime)
 	defer cancel()
 	switch {
@@ -118,7 +120,7 @@ func Open(ctx context.Context, o Options) (storage.Backend, error) {
 		return nil, err
 	}
 	if o.OnWarning != nil {
-		for _, w := range append(warnings, b.advise(ctx)...) {
+		for _, w := range slices.Concat(warnings, b.advise(ctx), b.adviseCounting(ctx)) {
 			o.OnWarning(w)
 		}
 	}

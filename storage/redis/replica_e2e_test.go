@@ -46,7 +46,7 @@ func fresh(key string, on storage.Lineage) storage.Put {
 // eventually polls until check succeeds.
 func eventually(t *testing.T, what string, check func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); !check(); time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); !check(); time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("%s does not happen", what)
 		}

@@ -16,7 +16,7 @@ import (
 // slot moves meanwhile may be missed.
 func (b *backend) Scan(ctx context.Context, prefix, cursor string, limit int) (keys []string, next string, err error) {
 	keys, next, err = b.scan(ctx, "string", prefix, cursor, limit)
-	return slices.DeleteFunc(keys, func(key string) bool { return key == termKey }), next, err
+	return slices.DeleteFunc(keys, func(key string) bool { return key == termKey || strings.HasPrefix(key, countPrefix) }), next, err
 }
 
 // Indexes implements [storage.IndexLister] as Scan.

@@ -21,7 +21,7 @@ import (
 // The commands that a user of Redis must be allowed: at each server, in another database than 0,
 // where there are replicas, and in a cluster.
 const (
-	everywhere = "ping get set del eval evalsha zadd zrem zrangebylex zrevrangebylex zcard info scan"
+	everywhere = "ping get set del eval evalsha zadd zrem zrangebylex zrevrangebylex zcard info scan time bitfield"
 	inDatabase = everywhere + " select"
 	withOthers = inDatabase + " wait"
 	inCluster  = everywhere + " wait asking command cluster|slots"
@@ -188,6 +188,7 @@ func everyMethod(t *testing.T, url, key string) error {
 		func() error { _, err := b.Put(t.Context(), fresh(key, on)); return err },
 		func() error { _, err := b.Get(t.Context(), key); return err },
 		func() error { _, err := b.GetMany(t.Context(), []string{key, key + " that is not there"}); return err },
+		func() error { _, err := b.Count(t.Context(), storage.Counting{Pool: key}); return err },
 		func() error { return b.Delete(t.Context(), key) },
 	} {
 		if err := step(); err != nil {

@@ -34,6 +34,7 @@ func TestBackend(t *testing.T, open Open) {
 		"IndexPageBefore":   testIndexPageBefore,
 		"IndexWhileRemoved": testIndexWhileRemoved,
 		"Cancelled":         testCancelled,
+		"Count":             testCount,
 		"Scan":              testScan,
 		"Indexes":           testIndexes,
 	}
@@ -430,15 +431,13 @@ func testCancelled(t *testing.T, b storage.Backend) {
 			_, err := b.Put(ctx, storage.Put{Key: key, Data: []byte("after"), If: storage.Always, Operation: operation()})
 			return err
 		},
-		"Delete":      func(ctx context.Context) error { return b.Delete(ctx, key) },
-		"IndexAdd":    func(ctx context.Context) error { return b.IndexAdd(ctx, index, "more") },
-		"IndexRemove": func(ctx context.Context) error { return b.IndexRemove(ctx, index, "entry") },
-		"IndexLen":    func(ctx context.Context) error { _, err := b.IndexLen(ctx, index); return err },
-		"IndexPage":   func(ctx context.Context) error { _, err := b.IndexPage(ctx, index, "", 1); return err },
-		"IndexPageBefore": func(ctx context.Context) error {
-			_, err := b.IndexPageBefore(ctx, index, "", 1)
-			return err
-		},
+		"Delete":          func(ctx context.Context) error { return b.Delete(ctx, key) },
+		"IndexAdd":        func(ctx context.Context) error { return b.IndexAdd(ctx, index, "more") },
+		"IndexRemove":     func(ctx context.Context) error { return b.IndexRemove(ctx, index, "entry") },
+		"IndexLen":        func(ctx context.Context) error { _, err := b.IndexLen(ctx, index); return err },
+		"IndexPage":       func(ctx context.Context) error { _, err := b.IndexPage(ctx, index, "", 1); return err },
+		"Count":           func(ctx context.Context) error { _, err := b.Count(ctx, counting(index, "a")); return err },
+		"IndexPageBefore": func(ctx context.Context) error { _, err := b.IndexPageBefore(ctx, index, "", 1); return err },
 	} {
 		err := call(cancelled(t))
 		if err == nil || errors.Is(err, storage.ErrNotFound) || errors.Is(err, storage.ErrConflict) {

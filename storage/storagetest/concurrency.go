@@ -27,6 +27,7 @@ func TestConcurrency(t *testing.T, open Open) {
 		"SwapAfterSwap": raceCounter,
 		"SameOperation": raceSameOperation,
 		"Index":         raceIndex,
+		"Count":         raceCount,
 		"GetMany":       raceGetMany,
 	}
 	for name, race := range tests {

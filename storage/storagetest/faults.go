@@ -316,6 +316,14 @@ func (f *Faults) IndexLen(ctx context.Context, index string) (int, error) {
 	return f.backend.IndexLen(ctx, index)
 }
 
+// Count implements [storage.Backend]. It is none of the writes whose requests and replies are lost.
+func (f *Faults) Count(ctx context.Context, c storage.Counting) (storage.Counted, error) {
+	if err := f.read(); err != nil {
+		return storage.Counted{}, err
+	}
+	return f.backend.Count(ctx, c)
+}
+
 // Close implements [storage.Backend].
 func (f *Faults) Close() error { return f.backend.Close() }
 

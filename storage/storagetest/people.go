@@ -49,6 +49,12 @@ func (f *fixture) newerPeople(t *testing.T) map[string]newerRecord {
 		"Activity": func() error { _, err := f.Activity(ctx, "subject"); return err },
 	}, map[string]func() error{"AddActivity": happens}}
 
+	audit := func() error {
+		return f.KeepAuditHead(ctx, "host", "/audit.jsonl", storage.AuditHead{Chain: "c", Seq: 1})
+	}
+	records["audit head"] = newerRecord{f.last(t, audit()), map[string]func() error{
+		"AuditHead": func() error { _, err := f.AuditHead(ctx, "host", "/audit.jsonl"); return err },
+	}, nil}
 	pin := func() error { return f.TakePin(ctx, "company", loginIssuer, storage.Pin{Entry: "ann", Subject: "1"}) }
 	records["pin"] = newerRecord{f.last(t, pin()), map[string]func() error{
 		"Pins": func() error { _, err := f.Pins(ctx, "company", loginIssuer, []string{"ann"}); return err },
@@ -67,6 +73,17 @@ func (f *fixture) newerPeople(t *testing.T) map[string]newerRecord {
 	}, map[string]func() error{
 		"ReplaceProviderToken": func() error { return f.ReplaceProviderToken(ctx, token) },
 		"PutProviderToken":     func() error { _, err := f.PutProviderToken(ctx, token); return err },
+	}}
+
+	certificate := storage.ACMERecord{Content: []byte("key")}
+	_, err = f.SwapACMERecord(ctx, "certificates/ca/auth.example.com", certificate)
+	records["acme"] = newerRecord{f.last(t, err), map[string]func() error{
+		"ACMERecord": func() error { _, err := f.ACMERecord(ctx, "certificates/ca/auth.example.com"); return err },
+	}, map[string]func() error{
+		"SwapACMERecord": func() error {
+			_, err = f.SwapACMERecord(ctx, "certificates/ca/auth.example.com", certificate)
+			return err
+		},
 	}}
 
 	once := func() error { return f.TakeOnce(ctx, "test", "value", f.clock.later()) }

@@ -104,6 +104,7 @@ var otherTests = suite{
 	"KeySet":            testKeySet,
 	"Reseal":            testReseal,
 	"ResealFactor":      testResealFactor,
+	"ACME":              testACME,
 	"ResealBetween":     testResealBetween,
 	"ResealUnreadable":  testResealUnreadable,
 	"ResealBroken":      testResealBroken,

@@ -170,6 +170,11 @@ func (g *guard) IndexPage(ctx context.Context, index, after string, limit int) (
 	return guarded(ctx, g, func() ([]string, error) { return g.backend.IndexPage(ctx, index, after, limit) })
 }
 
+// Count implements [storage.Backend].
+func (g *guard) Count(ctx context.Context, c storage.Counting) (storage.Counted, error) {
+	return guarded(ctx, g, func() (storage.Counted, error) { return g.backend.Count(ctx, c) })
+}
+
 // IndexPageBefore implements [storage.Backend].
 func (g *guard) IndexPageBefore(ctx context.Context, index, before string, limit int) ([]string, error) {
 	return guarded(ctx, g, func() ([]string, error) { return g.backend.IndexPageBefore(ctx, index, before, limit) })

@@ -155,6 +155,7 @@ func operations(ctx context.Context, b storage.Backend) map[string]func() error 
 		"Delete":          func() error { return b.Delete(ctx, "gatehouse:group:new") },
 		"IndexAdd":        func() error { return b.IndexAdd(ctx, "gatehouse:users:all", "ann") },
 		"IndexRemove":     func() error { return b.IndexRemove(ctx, "gatehouse:users:all", "x") },
+		"Count":           func() error { _, err := b.Count(ctx, storage.Counting{Pool: "test"}); return err },
 		"IndexPage":       func() error { _, err := b.IndexPage(ctx, "gatehouse:users:all", "", 1); return err },
 		"IndexPageBefore": func() error { _, err := b.IndexPageBefore(ctx, "gatehouse:users:all", "", 1); return err },
 		"IndexLen":        func() error { _, err := b.IndexLen(ctx, "gatehouse:users:all"); return err },

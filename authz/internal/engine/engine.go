@@ -36,6 +36,8 @@ type Config struct {
 	// TokenURL is the URL of the token endpoint.
 	TokenURL string
 	Now      func() time.Time
+	// Signing, if set, is called before an access token is signed, and what it returns afterwards.
+	Signing func(ctx context.Context) (end func(error))
 }
 
 // Engine runs grants. It is safe for concurrent use.
@@ -136,10 +138,12 @@ type Exchange struct {
 	RefreshToken string
 }
 
-// Tokens is the result of an exchange. Refresh is empty for grants without refresh tokens.
+// Tokens is the result of an exchange. Refresh is empty for grants without refresh tokens. AccessID
+// is the id of the access token ("jti").
 type Tokens struct {
-	Access  string
-	Refresh string
+	Access   string
+	AccessID string
+	Refresh  string
 }
 
 // Redeem exchanges an authorization code (OAuth 2.1 section 4.1.3).
@@ -186,7 +190,7 @@ func (e *Engine) exchange(ctx context.Context, x Exchange, form url.Values, comm
 		return Tokens{}, err
 	}
 	refresh, _ := response.GetExtra("refresh_token").(string)
-	return Tokens{Access: response.GetAccessToken(), Refresh: refresh}, nil
+	return Tokens{Access: response.GetAccessToken(), AccessID: u.accessID, Refresh: refresh}, nil
 }
 
 // outcome translates an error of fosite. An error of the store takes precedence: fosite turns

@@ -19,7 +19,7 @@ import (
 // first use is set here, because its getters write without a lock.
 func newProvider(cfg Config) *fosite.Fosite {
 	store := work{}
-	strategy := &strategy{store: cfg.Store, keys: cfg.Keys, now: cfg.Now}
+	strategy := &strategy{store: cfg.Store, keys: cfg.Keys, now: cfg.Now, begin: cfg.Signing}
 	config := newConfig(cfg)
 	explicit := &oauth2.AuthorizeExplicitGrantHandler{
 		AccessTokenStrategy: strategy, RefreshTokenStrategy: strategy, AuthorizeCodeStrategy: strategy,

@@ -18,6 +18,7 @@ type strategy struct {
 	store *gatehouse.Store
 	keys  *keyring.Ring
 	now   func() time.Time
+	begin func(context.Context) (end func(error)) // may be nil
 }
 
 var _ oauth2.CoreStrategy = (*strategy)(nil)
@@ -35,13 +36,24 @@ func (s *strategy) GenerateAccessToken(ctx context.Context, _ fosite.Requester) 
 	if err != nil {
 		return "", "", err
 	}
+	u.accessID = id
+	end := s.signs(ctx)
 	token, err := s.keys.Sign(keyring.Claims{
 		Subject: u.grant.Subject, Audience: u.client.resources, ClientID: u.client.id,
 		Scope: strings.Join(u.client.scopes, " "), ID: id, GrantID: u.grant.ID,
 		IssuedAt: s.now().Unix(), Expires: u.expires.Unix(), AuthTime: u.grant.AuthTime.Unix(),
 		About: u.about,
 	})
+	end(err)
 	return token, id, err
+}
+
+// signs returns a function to call after a signature.
+func (s *strategy) signs(ctx context.Context) (end func(error)) {
+	if s.begin == nil {
+		return func(error) {}
+	}
+	return s.begin(ctx)
 }
 
 // GenerateRefreshToken derives the refresh token of the unit's generation.

@@ -24,6 +24,7 @@ type unit struct {
 	expires    time.Time
 	about      keyring.About
 	generation uint32 // of the refresh token to hand out
+	accessID   string // of the access token that was made
 
 	commit    func(context.Context) (gatehouse.Grant, error)
 	committed bool

@@ -55,6 +55,8 @@ type Config struct {
 	TokenLife time.Duration
 	// RotateEvery is the time that a key signs. Default 30 days; negative means no rotation.
 	RotateEvery time.Duration
+	// Changed, if set, is called for each change of a key that this process made.
+	Changed func(kid, state string)
 	// Logger receives a line for each change of a key. Default: slog.Default.
 	Logger *slog.Logger
 	Now    func() time.Time
@@ -135,6 +137,9 @@ func (r *Ring) readOrCreate(ctx context.Context) (storage.KeySet, error) {
 	err = r.cfg.Store.SwapKeySet(ctx, storage.KeySet{Keys: first.keys})
 	if err != nil && !errors.Is(err, storage.ErrConflict) {
 		return storage.KeySet{}, err
+	}
+	if err == nil {
+		r.tell(first.changes)
 	}
 	return r.read(ctx)
 }

@@ -64,15 +64,23 @@ func (r *Ring) step(ctx context.Context) error {
 	set.Keys = step.keys
 	err = r.cfg.Store.SwapKeySet(ctx, set)
 	if err == nil {
-		for _, c := range step.changes {
-			r.cfg.Logger.Info("signing key", "kid", c.kid, "is", c.state)
-		}
+		r.tell(step.changes)
 	}
 	if err != nil && !errors.Is(err, storage.ErrConflict) {
 		return err // the swap may have succeeded: the next reading shows it
 	}
 	_, err = r.read(ctx)
 	return err
+}
+
+// tell logs changes of keys, and reports them.
+func (r *Ring) tell(changes []change) {
+	for _, c := range changes {
+		r.cfg.Logger.Info("signing key", "kid", c.kid, "is", c.state)
+		if r.cfg.Changed != nil {
+			r.cfg.Changed(c.kid, c.state)
+		}
+	}
 }
 
 // Rotate makes the next key and returns it. The key is pending, and a running server

@@ -2,15 +2,19 @@
 // network as well as by name, so that an attacker can neither lock a person out nor use up
 // the attempts of other networks.
 //
-// [Throttle] counts attempts to sign in and wrong secrets of clients, in constant memory and
-// in this process only. It does not store names that requests contain, so a flood of invented
-// names cannot displace a count.
+// [Throttle] counts attempts to sign in and wrong secrets of clients, in constant memory: attempts
+// for all processes that share a store, wrong secrets in this process only. It does not store names
+// that requests contain, so a flood of invented names cannot displace a count.
 //
 //	attempt, wait := throttle.Begin(throttle.SignIn{Name: name, From: addr, Device: device})
 //	if wait > 0 {
 //		return tooMany(wait)
 //	}
-//	if right { attempt.Right() }
+//	settle := attempt.Wrong
+//	if right {
+//		settle = attempt.Right
+//	}
+//	if wait, err := settle(ctx); wait > 0 || err != nil { … }
 //
 // All limits apply to single networks (see [fair.ByNetwork]) and are temporary: 30 failures
 // for one name in ten minutes, or 4 while many networks fail at that name; 100 failures for
@@ -19,7 +23,9 @@
 package throttle
 
 import (
+	"context"
 	"net/netip"
+	"slices"
 	"time"
 
 	"gatehouse.example/internal/fair"
@@ -60,16 +66,34 @@ var noisyLimit = fair.Limit{Burst: 3, Per: time.Hour}
 // each network has fewer attempts for that name.
 var sprayLimit = fair.Limit{Burst: 200, Per: time.Hour}
 
+// The limiters of attempts, as areas of what processes share.
+const (
+	areaUnknown = iota
+	areaKnown
+	areaSoft
+	areaCodes
+)
+
 // Throttle counts attempts to sign in and wrong secrets. It is safe for concurrent use.
 //
 // Counts that refuse attempts are kept apart from those that do not (soft), and those of
 // known browsers from those of others: in constant memory keys share places, and a flood of
 // one kind of count must not fill another.
-type Throttle struct{ unknown, known, soft, secrets, codes *fair.Limiter }
+type Throttle struct {
+	unknown, known, soft, secrets, codes *fair.Limiter
 
-// New returns a Throttle without counts. now is its clock.
-func New(now func() time.Time) *Throttle {
-	return &Throttle{fair.NewLimiter(now), fair.NewLimiter(now), fair.NewLimiter(now), fair.NewLimiter(now), fair.NewLimiter(now)}
+	shared *fair.Shared // attempts of all processes; nil if this one is alone
+}
+
+// New returns a Throttle without counts. now is its clock. With a counter, attempts to sign in
+// count for all processes that have the same; nil counts in this process only.
+func New(now func() time.Time, count fair.Counter) *Throttle {
+	limiter := func() *fair.Limiter { return fair.NewLimiter(now) }
+	t := &Throttle{unknown: limiter(), known: limiter(), soft: limiter(), secrets: limiter(), codes: limiter()}
+	if count != nil {
+		t.shared = fair.NewShared(count, t.unknown, t.known, t.soft, t.codes)
+	}
+	return t
 }
 
 // SignIn is an attempt to sign in.
@@ -92,12 +116,17 @@ const (
 	LaneNoisy = "unknown/noisy" // all others
 )
 
-// Attempt is a permitted attempt. It counts as a failure unless [Attempt.Right] or
-// [Attempt.Void] is called.
+// Attempt is a permitted attempt. In this process it counts as a failure unless [Attempt.Right] or
+// [Attempt.Void] is called; for all processes it counts with [Attempt.Right] and [Attempt.Wrong],
+// which decide whether the caller may be told what the password was. So however many attempts are
+// in flight at once, in however many processes, the limits hold exactly: an attempt beyond them gets
+// no answer.
 type Attempt struct {
 	// Lane is the lane in which the attempt waits.
 	Lane string
 
+	shared  *fair.Shared
+	area    int
 	limiter *fair.Limiter
 	failed  []fair.Bucket // taken at the beginning, returned if the attempt did not fail
 	refund  []fair.Bucket // returned in full after the right password
@@ -123,7 +152,7 @@ func (t *Throttle) Begin(s SignIn) (*Attempt, time.Duration) {
 // codes of browsers that signed in before do not count for the person, and those of others do not
 // keep them out: whoever guesses cannot lock the person out of their own browser.
 func (t *Throttle) BeginCode(s SignIn) (*Attempt, time.Duration) {
-	a := &Attempt{Lane: LaneQuiet, limiter: t.codes, soft: t.soft}
+	a := &Attempt{Lane: LaneQuiet, shared: t.shared, area: areaCodes, limiter: t.codes, soft: t.soft}
 	if s.Device != "" {
 		a.failed = []fair.Bucket{{Key: "code of device " + s.Device, Limit: codesPerDevice}}
 		return a.begin()
@@ -153,7 +182,7 @@ func (a *Attempt) begin() (*Attempt, time.Duration) {
 func (t *Throttle) knownBrowser(s SignIn) *Attempt {
 	failed := []fair.Bucket{{Key: "failed device " + s.Device, Limit: failuresPerDevice}}
 	return &Attempt{
-		Lane: LaneKnown, limiter: t.known, soft: t.soft, failed: failed, refund: failed,
+		Lane: LaneKnown, shared: t.shared, area: areaKnown, limiter: t.known, soft: t.soft, failed: failed, refund: failed,
 		right: []fair.Bucket{{Key: "signed in device " + s.Device, Limit: signInsPerDevice}},
 	}
 }
@@ -170,20 +199,40 @@ func (t *Throttle) unknownBrowser(s SignIn) *Attempt {
 	}
 	named := fair.ByNetwork(s.From, "failed "+s.Name+" from", perName)
 	return &Attempt{
-		Lane: lane, limiter: t.unknown, soft: t.soft, noise: append(noise, everywhere), refund: named[:1:1],
+		Lane: lane, shared: t.shared, area: areaUnknown, limiter: t.unknown, soft: t.soft, noise: append(noise, everywhere), refund: named[:1:1],
 		failed: append(named, fair.ByNetwork(s.From, "failed from", failuresPerNetwork)...),
 		right:  fair.ByNetwork(s.From, "signed in from", signInsPerNetwork),
 	}
 }
 
 // Right records that the password was right. Earlier failures for this name from the same
-// address no longer count, because a client with the password does not guess.
-func (a *Attempt) Right() {
+// address no longer count, because a client with the password does not guess. A wait above zero
+// means that the limits were reached meanwhile, in some process: then nobody may be signed in.
+func (a *Attempt) Right(ctx context.Context) (wait time.Duration, err error) {
 	a.Void()
 	for _, bucket := range a.refund {
 		a.limiter.Return(bucket.Limit.Burst, bucket)
 	}
 	a.limiter.Spend(1, a.right...)
+	charges := slices.Concat(fair.Checks(1, a.failed...), fair.Takes(1, a.right...))
+	for _, bucket := range a.refund {
+		charges = append(charges, fair.Spends(-bucket.Limit.Burst, bucket)...)
+	}
+	return a.settle(ctx, fair.In(a.area, charges))
+}
+
+// Wrong records that the password was wrong. A wait above zero means that the limits were reached
+// meanwhile, in some process: then the caller must not be told that it was wrong.
+func (a *Attempt) Wrong(ctx context.Context) (wait time.Duration, err error) {
+	charges := slices.Concat(fair.Takes(1, a.failed...), fair.Checks(1, a.right...))
+	return a.settle(ctx, append(fair.In(a.area, charges), fair.In(areaSoft, fair.Spends(1, a.noise...))...))
+}
+
+func (a *Attempt) settle(ctx context.Context, charges []fair.Charge) (wait time.Duration, err error) {
+	if a.shared == nil {
+		return 0, nil
+	}
+	return a.shared.Settle(ctx, charges)
 }
 
 // Void records that no password was compared.

@@ -32,7 +32,7 @@ func same(s SignIn) func(int) SignIn { return func(int) SignIn { return s } }
 // have their own.
 func TestB5GuessesAtOneName(t *testing.T) {
 	c := newClock()
-	g := New(c.now)
+	g := New(c.now, nil)
 	guess := SignIn{Name: "a", From: addr("192.0.2.1")}
 	if n := failures(g, 1000, same(guess)); n != 30 {
 		t.Fatalf("%d guesses, want 30", n)
@@ -70,7 +70,7 @@ func TestB5OnePasswordOverManyNames(t *testing.T) {
 		{"a /48", func(i int) netip.Addr { return addr(fmt.Sprintf("2001:db8:0:%x::1", i)) }, 400},
 		{"no address", func(int) netip.Addr { return netip.Addr{} }, 100},
 	} {
-		g := New(newClock().now)
+		g := New(newClock().now, nil)
 		spray := func(i int) SignIn { return SignIn{Name: fmt.Sprint("person", i), From: tt.from(i)} }
 		if n := failures(g, 3000, spray); n > tt.want || n < tt.want*9/10 {
 			t.Errorf("%s: %d names were tried, want %d", tt.name, n, tt.want)
@@ -85,7 +85,7 @@ func TestB5OnePasswordOverManyNames(t *testing.T) {
 // guesses, and a network that has not failed yet can still sign in.
 func TestB5AnAccountUnderAttack(t *testing.T) {
 	c := newClock()
-	g := New(c.now)
+	g := New(c.now, nil)
 	made := 0
 	for i := range 1000 {
 		from := addr(fmt.Sprintf("10.%d.%d.1", i/256, i%256))
@@ -101,7 +101,7 @@ func TestB5AnAccountUnderAttack(t *testing.T) {
 			waiting++
 			continue
 		}
-		attempt.Right()
+		_, _ = attempt.Right(t.Context())
 	}
 	if waiting > 3 { // keys share places, so a few may be affected
 		t.Errorf("%d of 100 people wait", waiting)
@@ -115,7 +115,7 @@ func TestB5AnAccountUnderAttack(t *testing.T) {
 // it, its failures do not count for the network, and after its own limit it is treated like
 // other browsers.
 func TestB5AKnownBrowser(t *testing.T) {
-	g := New(newClock().now)
+	g := New(newClock().now, nil)
 	home := addr("192.0.2.1")
 	failures(g, 1000, func(i int) SignIn { return SignIn{Name: fmt.Sprint("invented", i), From: home} })
 	failures(g, 1000, same(SignIn{Name: "reader", From: home}))
@@ -125,7 +125,7 @@ func TestB5AKnownBrowser(t *testing.T) {
 		if wait != 0 || attempt.Lane != LaneKnown {
 			t.Fatalf("sign-in %d waits %s", i, wait)
 		}
-		attempt.Right()
+		_, _ = attempt.Right(t.Context())
 	}
 	if n := failures(g, 1000, same(known)); n != 20 {
 		t.Errorf("a stolen cookie buys %d guesses, want 20", n)
@@ -138,7 +138,7 @@ func TestB5AKnownBrowser(t *testing.T) {
 	if attempt, wait := g.Begin(SignIn{Name: "reader", From: quiet, Device: "one"}); wait != 0 || attempt.Lane != LaneQuiet {
 		t.Errorf("elsewhere the browser whose failures are used up waits %s", wait)
 	}
-	g = New(newClock().now)
+	g = New(newClock().now, nil)
 	failures(g, 20, same(known))
 	if n := failures(g, 100, same(SignIn{Name: "reader", From: home})); n != 30 {
 		t.Errorf("failures of a known browser count for its network: %d are left of 30", n)
@@ -148,7 +148,7 @@ func TestB5AKnownBrowser(t *testing.T) {
 // TestB5TheRightPassword resets the earlier failures for that name, is not a failure of the
 // network, and is counted as a sign-in.
 func TestB5TheRightPassword(t *testing.T) {
-	g := New(newClock().now)
+	g := New(newClock().now, nil)
 	from := addr("192.0.2.1")
 	for round := range 2 {
 		failures(g, 19, same(SignIn{Name: "reader", From: from}))
@@ -156,16 +156,16 @@ func TestB5TheRightPassword(t *testing.T) {
 		if wait != 0 {
 			t.Fatalf("round %d: the right password waits %s", round, wait)
 		}
-		attempt.Right()
+		_, _ = attempt.Right(t.Context())
 	}
 	if n := failures(g, 100, func(i int) SignIn { return SignIn{Name: fmt.Sprint(i), From: from} }); n != 100-2*19 {
 		t.Errorf("%d failures are left to the network, want %d: the right password does not pay for other names", n, 100-2*19)
 	}
-	g = New(newClock().now)
+	g = New(newClock().now, nil)
 	signedIn := 0
 	for range 10_000 {
 		if attempt, wait := g.Begin(SignIn{Name: "reader", From: from}); wait == 0 {
-			attempt.Right()
+			_, _ = attempt.Right(t.Context())
 			signedIn++
 		}
 	}
@@ -185,7 +185,7 @@ func TestB5TheRightPassword(t *testing.T) {
 // part in a flood do not delay others.
 func TestB5NoisyNetworks(t *testing.T) {
 	c := newClock()
-	g := New(c.now)
+	g := New(c.now, nil)
 	lane := func(from string) string {
 		a, wait := g.Begin(SignIn{Name: "reader", From: addr(from)})
 		if wait != 0 {
@@ -212,7 +212,7 @@ func TestB5NoisyNetworks(t *testing.T) {
 // TestB5AFloodOfNetworksFillsNoCount: after ten thousand networks have used up their limit
 // for one name, hardly any other network is affected.
 func TestB5AFloodOfNetworksFillsNoCount(t *testing.T) {
-	g := New(newClock().now)
+	g := New(newClock().now, nil)
 	for i := range 10_000 {
 		failures(g, 5, same(SignIn{Name: "reader", From: addr(fmt.Sprintf("10.%d.%d.1", i/256, i%256))}))
 	}
@@ -230,7 +230,7 @@ func TestB5AFloodOfNetworksFillsNoCount(t *testing.T) {
 // TestB5WrongSecrets are counted by client and network, and by network for all clients.
 func TestB5WrongSecrets(t *testing.T) {
 	c := newClock()
-	g := New(c.now)
+	g := New(c.now, nil)
 	told := func(n int, id func(int) string, from string) (told int) {
 		for i := range n {
 			if g.Wrong(id(i), addr(from)) == 0 {

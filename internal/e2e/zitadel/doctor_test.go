@@ -1,6 +1,7 @@
 package zitadel
 
 import (
+	"context"
 	"net/http"
 	"net/url"
 	"strings"
@@ -29,7 +30,7 @@ note server-metadata-only-openid: GET ISSUER/.well-known/oauth-authorization-ser
 func TestDoctorAtZitadel(t *testing.T) {
 	p := serve(t, redirect)
 	storage.RegisterClients(storage.NativeClient("doctor", "http://127.0.0.1/callback"))
-	open := func(at string) error {
+	open := func(_ context.Context, at string) error {
 		u, err := url.Parse(at)
 		if err != nil {
 			return err
@@ -41,7 +42,7 @@ func TestDoctorAtZitadel(t *testing.T) {
 		}
 		return answer.Body.Close()
 	}
-	report, err := doctor.CheckServer(t.Context(), p.server.URL, doctor.Options{SignIn: &doctor.SignIn{ClientID: "doctor", Open: open}})
+	report, err := doctor.CheckServer(t.Context(), p.server.URL, doctor.Options{SignIn: open, ClientID: "doctor"})
 	if err != nil {
 		t.Fatal(err)
 	}

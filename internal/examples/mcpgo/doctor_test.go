@@ -14,9 +14,9 @@ import (
 
 // found examines a server and returns the ids of what was found. How fast this machine is makes no
 // difference.
-func found(t *testing.T, target string, with *doctor.SignIn) (ids []string) {
+func found(t *testing.T, target, token string) (ids []string) {
 	t.Helper()
-	report, err := doctor.Check(t.Context(), target, doctor.Options{SignIn: with})
+	report, err := doctor.Check(t.Context(), target, doctor.Options{Token: token})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -36,11 +36,11 @@ func TestDoctor(t *testing.T) {
 	issuer := middlewaretest.NewIssuer(t)
 	want := []string{"no-way-in", "token-error-shape", "grant-refresh", "iss-missing", "public-clients", "token-cacheable", "cors-token"}
 	resource := start(t, issuer.URL())
-	if got := found(t, resource, nil); !slices.Equal(got, want) {
+	if got := found(t, resource, ""); !slices.Equal(got, want) {
 		t.Errorf("behind the guard: %q, want %q", got, want)
 	}
 	token := issuer.Mint(middlewaretest.Claims{"aud": resource, "scope": "notes:read"})
-	if got := found(t, resource, &doctor.SignIn{Token: token}); !slices.Equal(got, want) {
+	if got := found(t, resource, token); !slices.Equal(got, want) {
 		t.Errorf("behind the guard with a token: %q, want %q", got, want)
 	}
 
@@ -50,7 +50,7 @@ func TestDoctor(t *testing.T) {
 	about := server.ProtectedResourceMetadataConfig{Resource: alone.URL + "/mcp", AuthorizationServers: []string{issuer.URL()}}
 	mux.Handle("/mcp", server.NewStreamableHTTPServer(server.NewMCPServer("notes", "1.0.0")))
 	mux.Handle(server.ProtectedResourceMetadataPath(about.Resource), server.NewProtectedResourceMetadataHandler(about))
-	got := slices.DeleteFunc(found(t, about.Resource, nil), func(id string) bool { return slices.Contains(want, id) })
+	got := slices.DeleteFunc(found(t, about.Resource, ""), func(id string) bool { return slices.Contains(want, id) })
 	if want := []string{"open", "stream-open", "cors-call", "cors-resource-metadata"}; !slices.Equal(got, want) {
 		t.Errorf("alone: %q, want %q", got, want)
 	}

@@ -135,7 +135,7 @@ func (c *client) post(ctx context.Context, body []byte) (a answer, err error) {
 
 func (q request) writes() bool {
 	switch q.Method {
-	case "Put", "Delete", "IndexAdd", "IndexRemove":
+	case "Put", "Delete", "IndexAdd", "IndexRemove", "Count":
 		return true
 	}
 	return false
@@ -213,6 +213,12 @@ func (c *client) IndexPageBefore(ctx context.Context, index, before string, limi
 func (c *client) IndexLen(ctx context.Context, index string) (int, error) {
 	a, err := c.ask(ctx, request{Method: "IndexLen", Index: index})
 	return a.Number, err
+}
+
+// Count implements [storage.Backend].
+func (c *client) Count(ctx context.Context, counting storage.Counting) (storage.Counted, error) {
+	a, err := c.ask(ctx, request{Method: "Count", Pool: counting.Pool, Counts: counting.Counts})
+	return a.Counted, err
 }
 
 // Room implements [storage.Backend]. It is unknown here; the server refuses what has no room.

@@ -52,6 +52,8 @@ type request struct {
 	On            storage.Lineage
 	Confirmation  bool
 	Forgettable   bool
+	Pool          string // of Count
+	Counts        []storage.Count
 }
 
 // answer is the result of an operation.
@@ -61,6 +63,7 @@ type answer struct {
 	Next    string
 	Number  int
 	Lineage storage.Lineage
+	Counted storage.Counted
 	Fault   string // which of the known errors it is, other for an unknown one, empty for none
 	Text    string // of the error
 }

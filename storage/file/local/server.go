@@ -175,6 +175,10 @@ var operations = map[string]func(context.Context, storage.Backend, request, *ans
 		a.Number, err = b.IndexLen(ctx, q.Index)
 		return err
 	},
+	"Count": func(ctx context.Context, b storage.Backend, q request, a *answer) (err error) {
+		a.Counted, err = b.Count(ctx, storage.Counting{Pool: q.Pool, Counts: q.Counts})
+		return err
+	},
 	"Scan": func(ctx context.Context, b storage.Backend, q request, a *answer) (err error) {
 		a.Names, a.Next, err = b.Scan(ctx, q.Prefix, q.After, q.Limit)
 		return err

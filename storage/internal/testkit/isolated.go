@@ -89,6 +89,12 @@ func (b *Isolated) IndexLen(ctx context.Context, index string) (int, error) {
 	return b.Backend.IndexLen(ctx, b.prefix+index)
 }
 
+// Count implements [storage.Backend].
+func (b *Isolated) Count(ctx context.Context, c storage.Counting) (storage.Counted, error) {
+	c.Pool = b.prefix + c.Pool
+	return b.Backend.Count(ctx, c)
+}
+
 // Scan returns keys without the prefix that isolates them.
 func (b *Isolated) Scan(ctx context.Context, prefix, cursor string, limit int) ([]string, string, error) {
 	keys, next, err := b.Backend.Scan(ctx, b.prefix+prefix, cursor, limit)

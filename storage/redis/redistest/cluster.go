@@ -40,7 +40,7 @@ func StartCluster(t testing.TB, masters, replicas int, config Config) *Cluster {
 // launch starts the next node.
 func (c *Cluster) launch(config Config) {
 	c.t.Helper()
-	_, bus, _ := net.SplitHostPort(freeAddress(c.t))
+	_, bus, _ := net.SplitHostPort(FreeAddress(c.t))
 	args := []string{"--cluster-enabled", "yes", "--cluster-port", bus, "--cluster-node-timeout", "1000", "--cluster-allow-replica-migration", "no"}
 	if c.ways != nil {
 		args = append(args, c.ways.args(len(c.Nodes))...)
@@ -159,15 +159,27 @@ func (c *Cluster) Slot(key string) int {
 }
 
 // Owner returns the master of the slot according to the nodes that answer. While they do not
-// agree, the one with the highest epoch counts, as it will among the nodes.
+// agree, the one with the highest epoch counts, as it will among the nodes. While none answers, as
+// on a machine that stalls, it waits.
 func (c *Cluster) Owner(slot int) (owner *Server) {
 	c.t.Helper()
+	await(c.t, "that a node lists an owner of a slot", func(ctx context.Context) error {
+		if owner = c.ownerNow(ctx, slot); owner == nil {
+			return fmt.Errorf("no node lists an owner of slot %d", slot)
+		}
+		return nil
+	})
+	return owner
+}
+
+// ownerNow returns nil if no node lists an owner.
+func (c *Cluster) ownerNow(ctx context.Context, slot int) (owner *Server) {
 	latest := -1
 	for _, node := range c.Nodes {
 		if node.ended() {
 			continue
 		}
-		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		ctx, cancel := context.WithTimeout(ctx, time.Second)
 		known, _ := node.view(ctx) // nothing, if it is paused
 		cancel()
 		for _, server := range c.Nodes {
@@ -175,9 +187,6 @@ func (c *Cluster) Owner(slot int) (owner *Server) {
 				owner, latest = server, seen.epoch
 			}
 		}
-	}
-	if owner == nil {
-		c.t.Fatalf("redistest: no node lists an owner of slot %d", slot)
 	}
 	return owner
 }

@@ -106,7 +106,7 @@ func listen(t testing.TB) net.Listener {
 	var err error
 	for range 10 { // another test may take a free address first
 		var l net.Listener
-		if l, err = net.Listen("tcp", freeAddress(t)); err == nil {
+		if l, err = net.Listen("tcp", FreeAddress(t)); err == nil {
 			return l
 		}
 	}

@@ -66,7 +66,7 @@ func StartProxy(t testing.TB, upstream string) *Proxy {
 	t.Helper()
 	server := toxiproxy.NewServer(toxiproxy.NewMetricsContainer(nil), zerolog.Nop())
 	p := &Proxy{
-		Addr: freeAddress(t), t: t, upstream: upstream, server: server,
+		Addr: FreeAddress(t), t: t, upstream: upstream, server: server,
 		delays: toxiproxy.NewProxy(server, "", "", upstream).Toxics, pairs: map[*pair]struct{}{},
 	}
 	t.Cleanup(p.Close)

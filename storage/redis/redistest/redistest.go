@@ -139,7 +139,7 @@ func launch(t testing.TB, settings string, flags ...string) *Server {
 
 func newServer(t testing.TB, binary, settings string, flags []string) *Server {
 	t.Helper()
-	s := &Server{Addr: freeAddress(t), t: t, binary: binary, dir: t.TempDir()}
+	s := &Server{Addr: FreeAddress(t), t: t, binary: binary, dir: t.TempDir()}
 	file := filepath.Join(s.dir, "settings")
 	s.args = append([]string{file}, flags...)
 	_, port, _ := net.SplitHostPort(s.Addr)
@@ -295,7 +295,7 @@ func (s *Server) logFile() string { return filepath.Join(s.dir, "output") }
 
 // output returns the end of the server's output, over all its starts.
 func (s *Server) output() string {
-	const most = 8 << 10
+	const most = 4 << 10
 	text, err := os.ReadFile(s.logFile())
 	if err != nil {
 		return err.Error()
@@ -320,13 +320,22 @@ func await(t testing.TB, what string, check func(context.Context) error) {
 	}
 }
 
-// freeAddress chooses a port below those that systems give to outgoing connections. Otherwise
-// such a connection could take the port of a server between two starts, or connect to itself in
-// the server's place.
-func freeAddress(t testing.TB) string {
+// given are the ports that [FreeAddress] has returned.
+var given sync.Map
+
+// FreeAddress returns an address of loopback, host and port, on which nothing listens, for a test's
+// own server. The port is below those that systems give to outgoing connections. Otherwise such a
+// connection could take the port of a server between two starts, or connect to itself in the
+// server's place. No port is given twice: while a server is down, those that knew it would find a
+// server of another test in its place.
+func FreeAddress(t testing.TB) string {
 	t.Helper()
-	for range 100 {
-		addr := net.JoinHostPort(host, strconv.Itoa(15000+rand.IntN(17000)))
+	for range 1000 {
+		port := 15000 + rand.IntN(17000)
+		if _, taken := given.LoadOrStore(port, true); taken {
+			continue
+		}
+		addr := net.JoinHostPort(host, strconv.Itoa(port))
 		if listener, err := net.Listen("tcp", addr); err == nil {
 			_ = listener.Close()
 			return addr

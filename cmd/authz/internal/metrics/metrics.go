@@ -103,13 +103,13 @@ func (m *Registry) Listener(figures func() listener.Figures) {
 }
 
 // Certificate adds the figures of the certificate of the public listener.
-func (m *Registry) Certificate(pair *certificate.Pair) {
-	m.gauge("gatehouse_certificate_expiry_timestamp_seconds", "When the certificate in use ends.",
-		func() float64 { return float64(pair.Expires().Unix()) })
-	m.counter("gatehouse_certificate_loads_total", "Certificates that were taken from the files, the first one included.",
-		func() float64 { taken, _ := pair.Loads(); return float64(taken) })
-	m.counter("gatehouse_certificate_load_failures_total", "Looks at the files of the certificate that found no pair.",
-		func() float64 { _, failed := pair.Loads(); return float64(failed) })
+func (m *Registry) Certificate(source certificate.Source) {
+	m.gauge("gatehouse_certificate_expiry_timestamp_seconds", "When the certificate in use ends that ends first; 0 while one is missing.",
+		func() float64 { return float64(source.Expires().Unix()) })
+	m.counter("gatehouse_certificate_loads_total", "Certificates that were taken, the first one included.",
+		func() float64 { taken, _ := source.Loads(); return float64(taken) })
+	m.counter("gatehouse_certificate_load_failures_total", "Looks that found no usable pair in the files, or that the authority issues no certificate.",
+		func() float64 { _, failed := source.Loads(); return float64(failed) })
 }
 
 // Outcome is how a request ended.

@@ -96,6 +96,9 @@ func TestEachObservationMovesItsSeries(t *testing.T) {
 		}
 		before = after
 	}
+	for _, name := range authz.LimitNames() {
+		check(authz.Observation{What: authz.LimitReached, Limit: name}, fmt.Sprintf("gatehouse_limited_total{limit=%q}", name))
+	}
 	check(authz.Observation{What: authz.TokensIssued, Grant: authz.GrantCode}, `gatehouse_tokens_issued_total{grant_type="authorization_code"}`)
 	check(authz.Observation{What: authz.TokensIssued, Grant: authz.GrantRefresh}, `gatehouse_tokens_issued_total{grant_type="refresh_token"}`)
 	check(authz.Observation{What: authz.RefreshRepeated}, `gatehouse_replays_total{kind="refresh_repeated"}`)

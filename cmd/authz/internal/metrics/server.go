@@ -29,6 +29,7 @@ type Server struct {
 	signIns   map[signIn]prometheus.Counter
 	fetches   map[error]prometheus.Counter
 	fetching  prometheus.Observer
+	limited   map[authz.Limit]prometheus.Counter
 }
 
 // noGrant and otherCode are the labels of refusals that are not of the token endpoint, and of
@@ -55,6 +56,7 @@ func NewServer(m *Registry) *Server {
 	s.addRefusals(m)
 	s.addSignIns(m)
 	s.addFetches(m)
+	s.limited = limitCounters(m)
 	return s
 }
 
@@ -113,6 +115,8 @@ func (s *Server) Observe(o authz.Observation) {
 		s.countRefusal(o)
 	case authz.SignedIn, authz.SignInRefused:
 		add(s.signIns, signIn{o.Method, o.What == authz.SignInRefused})
+	case authz.LimitReached:
+		add(s.limited, o.Limit)
 	default:
 		add(s.replays, o.What)
 	}

@@ -25,9 +25,10 @@ const (
 	opIndexPage   operation = "index_page"
 	opIndexLen    operation = "index_len"
 	opScan        operation = "scan"
+	opCount       operation = "count"
 )
 
-var operations = []operation{opGet, opGetMany, opPut, opDelete, opLineage, opIndexAdd, opIndexRemove, opIndexPage, opIndexLen, opScan}
+var operations = []operation{opGet, opGetMany, opPut, opDelete, opLineage, opIndexAdd, opIndexRemove, opIndexPage, opIndexLen, opScan, opCount}
 
 // storeOutcome is how a call of the store ended: it has an answer, the record is not there or has
 // changed, another copy answers, nobody knows, or there was no answer.
@@ -57,6 +58,9 @@ func storeOutcomeOf(err error) storeOutcome {
 	}
 	return storeFailed
 }
+
+// StoreOutcome returns the word for how a call of the store ended, by its error.
+func StoreOutcome(err error) string { return string(storeOutcomeOf(err)) }
 
 type storeCall struct {
 	operation operation
@@ -173,4 +177,10 @@ func (b *backend) IndexLen(ctx context.Context, index string) (n int, err error)
 func (b *backend) Scan(ctx context.Context, prefix, cursor string, limit int) (keys []string, next string, err error) {
 	defer func(began time.Time) { b.done(opScan, began, err) }(time.Now())
 	return b.Backend.Scan(ctx, prefix, cursor, limit)
+}
+
+// Count implements [storage.Backend].
+func (b *backend) Count(ctx context.Context, c storage.Counting) (counted storage.Counted, err error) {
+	defer func(began time.Time) { b.done(opCount, began, err) }(time.Now())
+	return b.Backend.Count(ctx, c)
 }

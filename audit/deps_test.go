@@ -1,0 +1,9 @@
+package audit_test
+
+import (
+	"testing"
+
+	"gatehouse.example/internal/deptest"
+)
+
+func TestDeps(t *testing.T) { deptest.CheckTests(t) }

@@ -1,0 +1,22 @@
+//go:build linux || darwin || freebsd || netbsd || openbsd || dragonfly
+
+package trail
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"syscall"
+)
+
+// lock refuses a file that another process has locked. The lock ends with the file.
+func lock(f *os.File) error {
+	err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+	if errors.Is(err, syscall.EWOULDBLOCK) {
+		return fmt.Errorf("%w: %s", ErrInUse, f.Name())
+	}
+	if err != nil {
+		return fmt.Errorf("trail: %s cannot be locked: %w", f.Name(), err)
+	}
+	return nil
+}

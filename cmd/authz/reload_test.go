@@ -1,0 +1,358 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// reloading is a server or gateway in this process whose file a test changes.
+type reloading struct {
+	*running
+	dir, file string
+	admin     string
+	signals   chan os.Signal
+}
+
+// startReloading runs a verb with a file, beside other files. In the text, DIR is their folder.
+func startReloading(t *testing.T, verb, text string, files map[string]string) *reloading {
+	t.Helper()
+	ctx, stop := context.WithCancel(t.Context())
+	r := &reloading{running: &running{stop: stop, status: make(chan int, 1)}, dir: t.TempDir(), signals: make(chan os.Signal, 1)}
+	r.file = filepath.Join(r.dir, "authz.yaml")
+	for name, content := range files {
+		write(t, r.dir, name, content)
+	}
+	r.write(t, text)
+	p := newProgram([]string{noLookout}, strings.NewReader(""), &r.stdout, &r.stderr)
+	p.hangups = func() (chan os.Signal, func()) { return r.signals, func() {} }
+	p.reloadRest = 0
+	go func() {
+		r.status <- p.run(ctx, []string{verb, "--config", r.file, "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0"})
+	}()
+	t.Cleanup(func() { r.ended(t) })
+	eventually(t, "it is ready", func() bool {
+		select {
+		case status := <-r.status:
+			t.Fatalf("exit status %d before it was ready:\n%s", status, r.stderr.String())
+		default:
+		}
+		r.admin = r.shown("admin on")
+		return r.admin != ""
+	})
+	return r
+}
+
+func (r *reloading) write(t *testing.T, text string) {
+	t.Helper()
+	write(t, r.dir, "authz.yaml", strings.ReplaceAll(text, "DIR", r.dir))
+}
+
+// reload runs authz reload and returns what it says.
+func (r *reloading) reload(t *testing.T) reloaded {
+	t.Helper()
+	var out, errs lockedBuffer
+	status := run(t.Context(), []string{"reload", "--admin-listen", r.admin, "--json"}, nil, strings.NewReader(""), &out, &errs)
+	var result reloaded
+	if err := json.Unmarshal([]byte(out.String()), &result); err != nil {
+		t.Fatalf("%v: %s%s", err, out.String(), errs.String())
+	}
+	if (status == exitDone) != result.Done {
+		t.Errorf("exit status %d for %+v", status, result)
+	}
+	return result
+}
+
+// keysIn returns the keys of changes.
+func keysIn(changes []change) (out []string) {
+	for _, c := range changes {
+		out = append(out, c.Key)
+	}
+	return out
+}
+
+// baseServer is a server over a store in this process.
+const baseServer = `
+issuer: https://auth.example.com
+store: "embedded:"
+master-keys: QocLGFfcLQqGhbDUJydxil6JJZpW+xU+Xe7J9hmWUF0=
+registration: open
+resources:
+  - uri: https://notes.example.com/mcp
+    name: Notes
+    default: true
+    introspection: {client_id: notes, client_secret_file: DIR/secret}
+    scopes:
+      notes:read: Read your notes
+`
+
+// leaveOut returns a text without the lines that begin with a key and those below it.
+func leaveOut(text, key string) string {
+	var out []string
+	skip := false
+	for line := range strings.Lines(text) {
+		if !strings.HasPrefix(line, " ") {
+			skip = strings.HasPrefix(line, key+":")
+		}
+		if !skip {
+			out = append(out, line)
+		}
+	}
+	return strings.Join(out, "")
+}
+
+func startServer(t *testing.T) *reloading {
+	t.Helper()
+	return startReloading(t, "serve", baseServer, map[string]string{"secret": "the-secret-of-the-notes-server"})
+}
+
+// TestEachSettingThatReloads: a new value of each of them is named and in force, and so is the old
+// one when it is back.
+func TestEachSettingThatReloads(t *testing.T) {
+	t.Parallel()
+	r := startServer(t)
+	write(t, r.dir, "document.json", `{"client_id":"https://client.example.org/one","client_name":"One","redirect_uris":["https://client.example.org/callback"],"token_endpoint_auth_method":"none"}`)
+	if err := os.Mkdir(filepath.Join(r.dir, "pages"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	lines := map[string]string{
+		"registration": "closed", "registration-quota": "5", "registration-redirect-hosts": "[example.com]", "registration-schemes": "[cursor]",
+		"registration-refuse": "[loopback]", "registration-scopes": "[notes:read]", "registration-grant-types": "[authorization_code]",
+		"client-unused": "2d", "client-idle": "20d", "client-documents": "deny", "client-documents-allow": "[example.com]", "client-documents-deny": "[example.com]",
+		"client-documents-pinned": `["https://client.example.org/one=DIR/document.json"]`, "assertion-audience": "issuer-or-endpoint",
+		"access-token-ttl": "7m", "code-ttl": "50s", "refresh-window": "20s", "refresh-idle": "20d", "refresh-max": "80d",
+		"session-idle": "1h", "session-max": "10h", "consent-remember": "[1d]", "insecure-remember-unvouched": "true",
+		"dev-resource": "[https://notes.example.com/mcp]", "dev-introspection-secret": "not-used-without-dev",
+		"limit-token": "7", "limit-client": "7", "limit-introspection": "7", "limit-registration": "7", "limit-documents": "7000", "limit-pages": "7000",
+		"groups":              "{staff: [ada]}",
+		"clients":             "\n  - {client_id: one, client_name: One, redirect_uris: [https://client.example.org/callback]}",
+		"software-statements": "\n  - {issuer: https://publisher.example.com, jwks_file: DIR/keys.json}",
+		"pre-approved":        "\n  - {client_id: one, resource: https://notes.example.com/mcp, scopes: [\"notes:read\"]}",
+		"pages":               "{name: Example}",
+		"sign-in":             "\n  providers:\n    - {id: company, preset: github, client_id: gatehouse, client_secret: the-secret-at-company, allow: {people: [ada]}}",
+		"resources":           "\n  - {uri: https://notes.example.com/mcp, name: Other}",
+	}
+	write(t, r.dir, "keys.json", `{"keys":[{"kty":"EC","crv":"P-256","alg":"ES256","x":"MKBCTNIcKUSDii11ySs3526iDZ8AiTo7Tu6KPAqv7D4","y":"4Etl6SRW2YiLUrN5vfvVHuhp7x8PxltmWWlbbM4IFyM"}]}`)
+	for _, name := range serveReloads {
+		if lines[name] == "" {
+			t.Errorf("%s is not tried", name)
+		}
+	}
+	before := ""
+	for key, value := range lines {
+		r.write(t, leaveOut(baseServer, key)+key+": "+value+"\n")
+		got, want := r.reload(t), []string{key}
+		if before != "" {
+			want = append(want, before) // that has its old value again
+		}
+		keys := keysIn(got.Changed)
+		slices.Sort(keys)
+		slices.Sort(want)
+		if !got.Done || !slices.Equal(keys, want) || len(got.Restart) > 0 {
+			t.Errorf("%s: %+v", key, got)
+		}
+		before = key
+	}
+	if got := r.reload(t); !got.Done || len(got.Changed)+len(got.Restart) > 0 {
+		t.Errorf("nothing has changed: %+v", got)
+	}
+}
+
+// TestSettingsThatNeedARestart: a new value of such a setting is named and does not count; others in
+// the same file do.
+func TestSettingsThatNeedARestart(t *testing.T) {
+	t.Parallel()
+	r := startServer(t)
+	for key, value := range map[string]string{
+		"issuer": "https://other.example.com", "store": "redis://127.0.0.1:6379", "master-keys": testKey(9), "records": "sealed",
+		"drain": "3s", "max-connections": "77", "trusted-proxies": "[192.0.2.1]", "signing-algorithm": "EdDSA", "key-rotation": "20d", "key-cache": "2m",
+		"log-format": "json", "proxy": "http://proxy.example.com:3128",
+	} {
+		r.write(t, leaveOut(baseServer, key)+key+": "+value+"\ncode-ttl: 40s\n")
+		got := r.reload(t)
+		if !got.Done || !slices.Equal(keysIn(got.Restart), []string{key}) || !slices.Equal(keysIn(got.Changed), []string{"code-ttl"}) {
+			t.Errorf("%s: %+v", key, got)
+		}
+		r.write(t, baseServer)
+		if got := r.reload(t); len(got.Restart) > 0 || len(got.Changed) != 1 {
+			t.Errorf("%s is the old one again: %+v", key, got)
+		}
+	}
+	// What a restart would refuse together with the settings before is refused now.
+	r.write(t, strings.Replace(leaveOut(baseServer, "resources"), "embedded:", "redis://127.0.0.1:6379", 1))
+	if got := r.reload(t); got.Done || !strings.Contains(strings.Join(got.Mistakes, " "), "need a restart") {
+		t.Errorf("no resources over a store in this process: %+v", got)
+	}
+	r.write(t, "dev: true\n"+baseServer)
+	if got := r.reload(t); got.Done {
+		t.Errorf("dev: %+v", got)
+	}
+}
+
+// TestReloadOfABadFile: a file with a mistake changes nothing, and every mistake is told to who asks
+// and to the log.
+func TestReloadOfABadFile(t *testing.T) {
+	t.Parallel()
+	r := startServer(t)
+	public := "http://" + r.shown("listening on")
+	_, before := get(t, http.DefaultClient, public+"/.well-known/oauth-authorization-server")
+	broken := filepath.Join(r.dir, "pages")
+	if err := os.Mkdir(broken, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	write(t, broken, "login.html", "{{.Nothing}}")
+	for name, one := range map[string]struct {
+		text string
+		says []string
+	}{
+		"not YAML":      {"{", []string{"authz.yaml"}},
+		"two mistakes":  {strings.Replace(baseServer, "registration: open", "registration: closed\naccess-token-tll: 5m\ncode-ttl: 20m", 1), []string{"access-token-tll"}},
+		"a late one":    {baseServer + "code-ttl: 20m\nregistration-quota: 7\n", []string{"code-ttl"}},
+		"a template":    {baseServer + "pages: {templates: DIR/pages}\n", []string{"templates"}},
+		"no secret":     {strings.Replace(baseServer, "DIR/secret", "DIR/none", 1), []string{"none"}},
+		"a file is out": {"", []string{"issuer", "registration"}},
+	} {
+		r.write(t, one.text)
+		got := r.reload(t)
+		for _, says := range one.says {
+			if got.Done || !strings.Contains(strings.Join(got.Mistakes, "\n"), says) || !strings.Contains(r.stderr.String(), "nothing has changed") {
+				t.Errorf("%s: %+v, want mistakes that say %q", name, got, says)
+			}
+		}
+	}
+	if _, after := get(t, http.DefaultClient, public+"/.well-known/oauth-authorization-server"); after != before {
+		t.Errorf("the metadata have changed: %s", after)
+	}
+	r.write(t, baseServer)
+	if got := r.reload(t); !got.Done || len(got.Changed) > 0 {
+		t.Errorf("after the bad files: %+v", got)
+	}
+}
+
+// TestReloadOfFilesThatAreNamed: a secret and a template that have changed in their files count, and
+// the result has no secret in it.
+func TestReloadOfFilesThatAreNamed(t *testing.T) {
+	t.Parallel()
+	r := startServer(t)
+	public := "http://" + r.shown("listening on")
+	pages := filepath.Join(r.dir, "pages")
+	if err := os.Mkdir(pages, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	r.write(t, baseServer+"pages: {templates: DIR/pages}\n")
+	if got := r.reload(t); !slices.Equal(keysIn(got.Changed), []string{"pages"}) {
+		t.Errorf("%+v", got)
+	}
+	write(t, pages, "style.css", "body { color: #123456 }")
+	if got := r.reload(t); !slices.Equal(keysIn(got.Changed), []string{"pages"}) {
+		t.Errorf("a new template: %+v", got)
+	}
+	write(t, r.dir, "secret", "another-secret-of-the-notes-server")
+	got := r.reload(t)
+	if !reflect.DeepEqual(got.Changed, []change{{"resources", "changed https://notes.example.com/mcp"}}) {
+		t.Errorf("a new secret: %+v", got)
+	}
+	introspect(t, public, "notes", "another-secret-of-the-notes-server", http.StatusOK)
+	introspect(t, public, "notes", "the-secret-of-the-notes-server", http.StatusUnauthorized)
+	if strings.Contains(r.stderr.String(), "secret-of-the") {
+		t.Errorf("a secret is in the log: %s", r.stderr.String())
+	}
+}
+
+// TestHangup: SIGHUP does the same, and the log has the result.
+func TestHangup(t *testing.T) {
+	t.Parallel()
+	r := startServer(t)
+	r.write(t, baseServer+"code-ttl: 40s\nkey-cache: 2m\n")
+	r.signals <- syscall.SIGHUP
+	eventually(t, "the log has the result", func() bool {
+		return strings.Contains(r.stderr.String(), `changed=code-ttl "need a restart"=key-cache`)
+	})
+}
+
+// TestReloadsTogether: reloads run one after the other, whoever asks gets the result of one that
+// began after the question, and a crowd shares it.
+func TestReloadsTogether(t *testing.T) {
+	t.Parallel()
+	began, finish := make(chan struct{}), make(chan struct{})
+	runs := 0
+	r := newReloader(func(context.Context) reloaded {
+		runs++ // one at a time: the race detector says so
+		began <- struct{}{}
+		<-finish
+		return reloaded{Done: true, Changed: make([]change, runs)}
+	}, slog.New(slog.DiscardHandler), 0)
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error)
+	go func() { ended <- r.run(ctx, nil) }()
+	first := make(chan reloaded)
+	go func() { first <- r.reload(t.Context()) }()
+	<-began
+	second := r.promise()
+	for range 20 {
+		if r.promise() != second {
+			t.Error("another reload than that of the others")
+		}
+	}
+	finish <- struct{}{}
+	if got := <-first; len(got.Changed) != 1 {
+		t.Errorf("the result of run %d, want that of the first", len(got.Changed))
+	}
+	<-began
+	finish <- struct{}{}
+	<-second.done
+	if len(second.Changed) != 2 {
+		t.Errorf("the result of run %d, want that of the second", len(second.Changed))
+	}
+	stop()
+	<-ended
+	if got := r.reload(t.Context()); got.Done || runs != 2 {
+		t.Errorf("%+v after %d runs", got, runs)
+	}
+}
+
+// TestWhoMayReload: browsers, proxies and other machines may not.
+func TestWhoMayReload(t *testing.T) {
+	t.Parallel()
+	asked := 0
+	r := newReloader(func(context.Context) reloaded { asked++; return reloaded{Done: true} }, slog.New(slog.DiscardHandler), 0)
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	go func() { _ = r.run(ctx, nil) }()
+	h := (&site{}).reloading(http.NotFoundHandler(), r)
+	ask := func(method, from, name, value string) int {
+		req := httptest.NewRequest(method, "/reload", nil)
+		req.RemoteAddr = from
+		if name != "" {
+			req.Header.Set(name, value)
+		}
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, req)
+		return w.Code
+	}
+	for _, one := range []struct {
+		method, from, name, value string
+		want                      int
+	}{
+		{"POST", "127.0.0.1:1", "", "", 200}, {"POST", "[::1]:1", "", "", 200}, {"POST", "[::ffff:127.0.0.1]:1", "", "", 200},
+		{"GET", "127.0.0.1:1", "", "", 404}, {"POST", "192.0.2.1:1", "", "", 403}, {"POST", "nobody", "", "", 403},
+		{"POST", "127.0.0.1:1", "Origin", "https://evil.example.com", 403}, {"POST", "127.0.0.1:1", "Sec-Fetch-Site", "none", 403},
+		{"POST", "127.0.0.1:1", "X-Forwarded-For", "192.0.2.1", 403}, {"POST", "127.0.0.1:1", "Via", "1.1 proxy", 403},
+	} {
+		if got := ask(one.method, one.from, one.name, one.value); got != one.want {
+			t.Errorf("%+v: %d", one, got)
+		}
+	}
+	if asked != 3 {
+		t.Errorf("%d reloads, want 3", asked)
+	}
+}

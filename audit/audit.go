@@ -73,8 +73,8 @@ const (
 	KeyChanged Kind = "key-changed"
 	// SettingsChanged are settings that a running server took: How.
 	SettingsChanged Kind = "settings-changed"
-	// AdminActed is a command of an operator that changed something: How (the verb), Target, Code
-	// if it failed.
+	// AdminActed is a command of an operator that is about to change something: How (the verb),
+	// Target, Operator.
 	AdminActed Kind = "admin-acted"
 	// Started and Stopped are the begin and the regular end of a process.
 	Started Kind = "started"
@@ -144,6 +144,8 @@ type (
 	// Target is what an operator named on the command line: a person, client, grant, group,
 	// resource or key.
 	Target string
+	// Operator is the user of the operating system who ran a command.
+	Operator string
 	// Name is the name of a tool or prompt, the URI of a resource or the method of a message, as
 	// a client with a valid token sent it.
 	Name string
@@ -170,12 +172,13 @@ type Event struct {
 	Provider  Provider   `json:"provider,omitempty"`
 	Issuer    Issuer     `json:"issuer,omitempty"`
 
-	How    How    `json:"how,omitempty"`
-	Code   Code   `json:"code,omitempty"`
-	Target Target `json:"target,omitempty"`
-	Method Name   `json:"method,omitempty"`
-	Name   Name   `json:"name,omitempty"`
-	Route  Name   `json:"route,omitempty"`
+	How      How      `json:"how,omitempty"`
+	Code     Code     `json:"code,omitempty"`
+	Target   Target   `json:"target,omitempty"`
+	Operator Operator `json:"operator,omitempty"`
+	Method   Name     `json:"method,omitempty"`
+	Name     Name     `json:"name,omitempty"`
+	Route    Name     `json:"route,omitempty"`
 
 	// Of is the kind of the events that Count counts.
 	Of    Kind `json:"of,omitempty"`

@@ -28,6 +28,7 @@ func (e Event) Clean() Event {
 	clean(maxName, &e.How)
 	clean(maxName, &e.Code)
 	clean(maxID, &e.Target)
+	clean(maxName, &e.Operator)
 	clean(maxName, &e.Method)
 	clean(maxName, &e.Name)
 	clean(maxName, &e.Route)

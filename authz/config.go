@@ -220,6 +220,7 @@ func (c Config) withDefaults() (Config, error) {
 	c.Registration = cmp.Or(c.Registration, RegistrationClosed)
 	c.AssertionAudience = cmp.Or(c.AssertionAudience, AudienceIssuer)
 	c.RegistrationQuota = cmp.Or(c.RegistrationQuota, 600)
+	c.Limits = c.Limits.withDefaults()
 	c.AccessTokenTTL = cmp.Or(c.AccessTokenTTL, 10*time.Minute)
 	c.KeyRotation = cmp.Or(c.KeyRotation, 30*24*time.Hour)
 	c.KeyCache = cmp.Or(c.KeyCache, metadata.MaxAge)

@@ -6,7 +6,6 @@ import (
 	"math"
 	"net/http"
 	"runtime"
-	"sync/atomic"
 	"time"
 
 	"gatehouse.example/dcr"
@@ -104,10 +103,9 @@ func (l Limits) byName() map[Limit]int {
 	}
 }
 
-// requestLimiter applies [Limits]. Each kind of endpoint has a limiter and places of its own, so that
-// a flood at one takes nothing of another.
+// requestLimiter counts requests. Each kind of endpoint has a limiter and places of its own, so that a
+// flood at one takes nothing of another.
 type requestLimiter struct {
-	current  atomic.Pointer[map[Limit]int]
 	limiters map[Limit]*fair.Limiter
 	places   map[Limit]*fair.Queue
 }
@@ -120,45 +118,42 @@ const (
 	placesWait   = 1024
 )
 
-func newRequestLimiter(cfg Config) *requestLimiter {
+func newRequestLimiter(now func() time.Time) *requestLimiter {
 	l := &requestLimiter{limiters: map[Limit]*fair.Limiter{}, places: map[Limit]*fair.Queue{}}
-	for name := range cfg.Limits.byName() {
-		l.limiters[name] = fair.NewLimiter(cfg.Now)
+	for name := range (Limits{}).byName() {
+		l.limiters[name] = fair.NewLimiter(now)
 	}
 	processors := runtime.GOMAXPROCS(0)
 	for name, each := range map[Limit]int{LimitToken: placesEach, LimitIntrospection: placesEach, LimitRegistration: placesClient} {
 		l.places[name] = fair.NewQueue(each*processors, placesWait)
 	}
-	l.set(cfg.Limits)
 	return l
 }
 
-// set replaces the limits. What was spent stays spent.
-func (l *requestLimiter) set(limits Limits) {
-	now := limits.withDefaults().byName()
-	l.current.Store(&now)
-}
-
-// take counts a request and returns how long it has to wait.
-func (l *requestLimiter) take(r *http.Request, name Limit, buckets func(each fair.Limit) []fair.Bucket) time.Duration {
-	each := (*l.current.Load())[name]
+// takeRequest counts a request against a limit of this configuration, and returns how long it has to
+// wait.
+func (s *Server) takeRequest(name Limit, each int, buckets func(each fair.Limit) []fair.Bucket) time.Duration {
 	if each < 0 {
 		return 0
 	}
-	return l.limiters[name].Take(1, buckets(fair.Limit{Burst: int64(each), Per: limitPeriod})...)
+	return s.requests.limiters[name].Take(1, buckets(fair.Limit{Burst: int64(each), Per: limitPeriod})...)
 }
 
-// ofNetwork is take for the address of a request.
-func (l *requestLimiter) ofNetwork(r *http.Request, name Limit) time.Duration {
-	return l.take(r, name, func(each fair.Limit) []fair.Bucket {
-		return fair.ByNetwork(fair.Requester(r.Context()), "requests", each)
-	})
+// ofNetwork returns a function that counts a request for the address that sends it.
+func (s *Server) ofNetwork(name Limit) func(r *http.Request) time.Duration {
+	each := s.cfg.Limits.byName()[name]
+	return func(r *http.Request) time.Duration {
+		return s.takeRequest(name, each, func(each fair.Limit) []fair.Bucket {
+			return fair.ByNetwork(fair.Requester(r.Context()), "requests", each)
+		})
+	}
 }
 
 // limited returns a handler that answers programs within a limit.
 func (s *Server) limited(name Limit, next http.Handler) http.Handler {
+	take := s.ofNetwork(name)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if wait := s.limits.ofNetwork(r, name); wait > 0 {
+		if wait := take(r); wait > 0 {
 			noStore(w.Header())
 			if name == LimitDocuments {
 				w.Header().Set("Access-Control-Allow-Origin", "*") // as the documents themselves
@@ -172,8 +167,9 @@ func (s *Server) limited(name Limit, next http.Handler) http.Handler {
 
 // limitedPage returns a handler that answers browsers within a limit.
 func (s *Server) limitedPage(next http.Handler) http.Handler {
+	take := s.ofNetwork(LimitPages)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if wait := s.limits.ofNetwork(r, LimitPages); wait > 0 {
+		if wait := take(r); wait > 0 {
 			s.pageHeaders(w.Header())
 			s.writePageError(w, r, &displayedError{
 				status: http.StatusTooManyRequests, code: codeUnavailable, retryAfter: wait, limit: LimitPages,
@@ -188,7 +184,7 @@ func (s *Server) limitedPage(next http.Handler) http.Handler {
 // placed returns a handler with a bound on the requests of a kind that are worked on at a time. The
 // others wait, in turns by network.
 func (s *Server) placed(name Limit, next http.Handler) http.Handler {
-	queue := s.limits.places[name]
+	queue := s.requests.places[name]
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		leave, err := queue.Enter(r.Context(), "", fair.Requester(r.Context()))
 		if err != nil {
@@ -204,7 +200,7 @@ func (s *Server) placed(name Limit, next http.Handler) http.Handler {
 // clientLimit counts a request of a client at the token endpoint. A public client is whoever says
 // so: its requests count for an address only, so that nobody uses up the limit of others.
 func (s *Server) clientLimit(r *http.Request, client storage.Client) error {
-	wait := s.limits.take(r, LimitClient, func(each fair.Limit) []fair.Bucket {
+	wait := s.takeRequest(LimitClient, s.cfg.Limits.Client, func(each fair.Limit) []fair.Bucket {
 		buckets := []fair.Bucket{{Key: "client " + client.ID + " from " + fair.Networks(fair.Requester(r.Context()))[0], Limit: each}}
 		if !dcr.Public(client) {
 			buckets = append(buckets, fair.Bucket{Key: "client " + client.ID, Limit: fair.Limit{Burst: 4 * each.Burst, Per: each.Per}})

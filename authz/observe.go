@@ -31,6 +31,9 @@ type Observation struct {
 	Method SignInMethod
 	// Limit is that of [LimitReached].
 	Limit Limit
+	// Provider is the id of the provider of [ProviderAsked], which has Status and Took as well: those of
+	// its answer, to the end of the header.
+	Provider string
 }
 
 // What is the kind of an [Observation].
@@ -60,6 +63,8 @@ const (
 	SignInRefused
 	// LimitReached is a request that a limit refused. It is [Answered] with 429 too.
 	LimitReached
+	// ProviderAsked is a request to a provider, for its documents and keys or about a person.
+	ProviderAsked
 )
 
 // Endpoint is a path of the server below its issuer, with the name of a part in braces for what
@@ -113,6 +118,17 @@ func Codes() []string {
 		codeUnsupportedGrantType, codeUnsupportedResponse, codeAccessDenied, codeServerError, codeNotFound, codeUnavailable,
 		codeLoginRequired, codeConsentRequired, codeInteractionRequired, codeRequestNotSupported, codeURINotSupported, codeRegNotSupported,
 		"invalid_redirect_uri", "invalid_client_metadata", "invalid_software_statement", "unapproved_software_statement", "invalid_token",
+	}
+}
+
+// askedProvider returns a function that reports the requests to a provider, nil if nobody wants to
+// know.
+func (c Config) askedProvider(id string) func(status int, took time.Duration) {
+	if c.Observe == nil {
+		return nil
+	}
+	return func(status int, took time.Duration) {
+		c.Observe(Observation{What: ProviderAsked, Provider: id, Status: status, Took: took})
 	}
 }
 

@@ -149,3 +149,27 @@ func TestAnAnswerThatIsCutOffIsObserved(t *testing.T) {
 type abortingWriter struct{ http.ResponseWriter }
 
 func (abortingWriter) WriteHeader(int) { panic(http.ErrAbortHandler) }
+
+// TestObservationsOfProviders: each request to a provider is reported, for its documents and about
+// a person.
+func TestObservationsOfProviders(t *testing.T) {
+	t.Parallel()
+	var mu sync.Mutex
+	asked := map[string]int{}
+	p := newAtProvider(t, func(c *authz.Config) {
+		c.Observe = func(o authz.Observation) {
+			mu.Lock()
+			defer mu.Unlock()
+			if o.What == authz.ProviderAsked {
+				asked[fmt.Sprint(o.Provider, " ", o.Status)]++
+			}
+		}
+	})
+	p.company.SignIn(personOf("1", "ada@example.com"))
+	p.newBrowser().arrive(p.company, "company", asks(testClients()["native"]))
+	mu.Lock()
+	defer mu.Unlock()
+	if len(asked) != 1 || asked["company 200"] < 3 { // metadata, keys and the token
+		t.Errorf("asked: %v", asked)
+	}
+}

@@ -95,7 +95,7 @@ func newProviders(cfg Config, before *Server) (providers, error) {
 		}
 		client, err := upstream.New(p, upstream.Options{
 			Redirect: cfg.Issuer + "/login/" + p.ID + "/callback", Dev: cfg.InsecureProviders,
-			Proxy: cfg.ProviderProxy, Roots: cfg.ProviderRoots, Logger: cfg.Logger, Now: cfg.Now,
+			Proxy: cfg.ProviderProxy, Roots: cfg.ProviderRoots, Logger: cfg.Logger, Now: cfg.Now, Observe: cfg.askedProvider(p.ID),
 		})
 		if err != nil {
 			return providers{}, fmt.Errorf("authz: provider %s: %w", p.ID, err)

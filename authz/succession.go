@@ -26,8 +26,8 @@ type lasting struct {
 	activity          *activity
 	largeTransactions *fair.Limiter // bounds the transactions that are too large for a cookie
 	unaskedRate       *fair.Limiter // bounds the grants of a person without a page
-	limits            *requestLimiter
-	registrations     *fair.Shared // bounds registrations and their sizes
+	registrations     *fair.Shared  // bounds registrations and their sizes
+	requests          *requestLimiter
 	// unproven bounds by network what was sent to a provider and came to nothing: made-up codes
 	// and logout tokens use up the sender's share and not the quota of this server there.
 	unproven *fair.Limiter
@@ -45,8 +45,9 @@ func newLasting(ctx context.Context, cfg Config, keyChanged func(kid, state stri
 		throttle: throttle.New(cfg.Now, counter(cfg.Store, "sign-in")), logKey: make([]byte, 32), alarm: &alarm{log: cfg.Logger, now: cfg.Now},
 		largeTransactions: fair.NewLimiter(cfg.Now), unaskedRate: fair.NewLimiter(cfg.Now),
 		registrations: fair.NewShared(counter(cfg.Store, "registration"), fair.NewLimiter(cfg.Now)), unproven: fair.NewLimiter(cfg.Now), activity: newActivity(cfg),
+		requests: newRequestLimiter(cfg.Now),
 	}
-	k.chores, k.limits = newChores(cfg, k), newRequestLimiter(cfg)
+	k.chores = newChores(cfg, k)
 	var err error
 	if k.passwords, err = newPasswordChecker(cfg.Rand, cfg.CheckPassword); err != nil {
 		return nil, err
@@ -91,7 +92,6 @@ func (s *Server) Reload(ctx context.Context, cfg Config) error {
 	if err := next.configure(ctx, before); err != nil {
 		return err
 	}
-	next.limits.set(cfg.Limits)
 	s.latest.Store(next)
 	return nil
 }

@@ -109,6 +109,9 @@ type Config struct {
 	// Name one only when the upstream does not derive an identity from it, or when clients are
 	// meant to send it.
 	PassHeaders []string
+	// Before is the gateway of the same resource that this one replaces while the process runs. Set it
+	// to go on as [middleware.Config.Before] says.
+	Before *Gateway
 	// BodyTime is the time in which the body of a request must arrive; it grows by a second for
 	// each 16 KiB received. The default is 30 seconds.
 	BodyTime time.Duration
@@ -162,6 +165,9 @@ func New(c Config) (*Gateway, error) {
 		log: slog.New(requestid.LogHandler(cmp.Or(c.Guard.Logger, slog.New(slog.DiscardHandler)).Handler())),
 	}
 	c.Guard.Observe, c.Guard.BodyTime = g.observing(c.Guard.Observe), -1
+	if c.Before != nil {
+		c.Guard.Before = c.Before.guard
+	}
 	if g.maxBody <= 0 {
 		g.maxBody = defaultMaxBody
 	}

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"time"
 
+	"gatehouse.example/audit"
 	"gatehouse.example/metadata"
 )
 
@@ -43,6 +44,10 @@ type Config struct {
 	Introspection map[string]Introspection
 	// TokenKinds are further kinds of tokens, which a [Verifier] of yours verifies.
 	TokenKinds []TokenKind
+	// Before is the guard of the same resource that this one replaces while the process runs. Set it
+	// to go on with its memory of proofs, with the keys of issuers that are configured as they were,
+	// and with what was asked of providers that count ([Introspection.PerHour]).
+	Before *Guard
 	// Scopes are the scopes that the metadata of the resource lists.
 	Scopes []string
 	// ChallengeScopes are the scopes in the challenge for a client without a token. The
@@ -115,6 +120,9 @@ type Config struct {
 	// Observe is called for every decision, for logs and metrics. It runs in the goroutine of
 	// the request and must not block.
 	Observe func(*http.Request, Event)
+	// Audit is called for every decision too, with what an audit trail wants of it ([AuditEvent]):
+	// package audit/trail writes one. It runs in the goroutine of the request, before the handler.
+	Audit func(audit.Event)
 	// ObserveKeyFetch is called for every fetch of the keys of an issuer, and
 	// ObserveIntrospection for every token that is looked up at one. Tokens and keys in a cache
 	// cause neither.

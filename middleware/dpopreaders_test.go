@@ -90,6 +90,7 @@ func TestProofsOfOtherReaders(t *testing.T) {
 			if askReader(t, command, in, &all); len(all) != len(texts) {
 				t.Fatalf("%d answers to %d questions", len(all), len(texts))
 			}
+			random := rand.New(rand.NewPCG(11, 12)) // one for each reader: maps have no order
 			judged, crossed := 0, 0
 			for i, one := range all {
 				if one.Target == "" {
@@ -101,7 +102,7 @@ func TestProofsOfOtherReaders(t *testing.T) {
 					}
 				}
 				other := all[random.IntN(len(all))]
-				if other.Decoded == one.Decoded || len(other.URLs) == 0 {
+				if samePath(other.Decoded, one.Decoded) || len(other.URLs) == 0 {
 					continue
 				}
 				if crossed++; accepted(one.Target, other.URLs[i%len(other.URLs)]) {
@@ -113,4 +114,11 @@ func TestProofsOfOtherReaders(t *testing.T) {
 			}
 		})
 	}
+}
+
+// samePath reports whether two paths without escapes are one without their dot segments (RFC 3986
+// section 6.2.2.3).
+func samePath(one, other string) bool {
+	plain := func(path string) string { return new(url.URL).ResolveReference(&url.URL{Path: path}).Path }
+	return plain(one) == plain(other)
 }

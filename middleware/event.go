@@ -72,9 +72,9 @@ func (g *Guard) begins() time.Time {
 	return time.Now()
 }
 
-// observe calls Config.Observe and logs the event.
+// observe calls Config.Observe and Config.Audit, and logs the event.
 func (g *Guard) observe(r *http.Request, e Event) {
-	if g.watch == nil && !g.log.Enabled(r.Context(), slog.LevelDebug) {
+	if g.watch == nil && g.audit == nil && !g.log.Enabled(r.Context(), slog.LevelDebug) {
 		return
 	}
 	e.Remote = g.proxies.client(r)
@@ -86,6 +86,9 @@ func (g *Guard) observe(r *http.Request, e Event) {
 			e.Took = time.Since(e.began)
 		}
 		g.watch(r, e)
+	}
+	if g.audit != nil {
+		g.audit(AuditEvent(r, g.resource, e))
 	}
 	g.log.LogAttrs(r.Context(), slog.LevelDebug, "request decided", slog.Any("decision", e))
 }

@@ -62,6 +62,7 @@ import (
 	"slices"
 	"time"
 
+	"gatehouse.example/audit"
 	"gatehouse.example/internal/arrival"
 	"gatehouse.example/metadata"
 )
@@ -98,6 +99,7 @@ type Guard struct {
 	bodyTime  time.Duration
 	now       func() time.Time
 	watch     func(*http.Request, Event)
+	audit     func(audit.Event)
 
 	certificates certificates
 	log          *slog.Logger
@@ -130,7 +132,7 @@ func New(c Config) (*Guard, error) {
 		origins: slices.Clone(c.AllowedOrigins), proxies: slices.Clone(c.TrustedProxies),
 		policy: newPolicy(c.Policy), scopes: slices.Clone(c.Scopes), optional: c.Optional, ends: c.EndStreams,
 		maxToken: cmp.Or(c.MaxToken, defaultMaxToken),
-		maxBody:  c.MaxBody, bodyTime: cmp.Or(c.BodyTime, arrival.DefaultTime), now: issuers.now, watch: c.Observe, log: c.logger(),
+		maxBody:  c.MaxBody, bodyTime: cmp.Or(c.BodyTime, arrival.DefaultTime), now: issuers.now, watch: c.Observe, audit: c.Audit, log: c.logger(),
 	}
 	g.ruled = c.ruledByAll()
 	if g.maxBody <= 0 {
@@ -142,6 +144,7 @@ func New(c Config) (*Guard, error) {
 	g.bindHandles(&c)
 	g.dpop, g.certificates = g.newDPoP(c.DPoP), newCertificates(c.ClientCertificates, g.proxies)
 	g.trust(&c, issuers)
+	g.goOn(c.Before, c.DPoP.Proofs != nil)
 	return g, nil
 }
 

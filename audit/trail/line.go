@@ -26,7 +26,7 @@ const (
 const format = 1
 
 // About is what a line of kind [audit.Chain] says about its file. Lines with [WhyRotated] and
-// [WhyClosed] have Why alone.
+// [WhyClosed] have Why and Keyed alone.
 type About struct {
 	Why    string `json:"why"`
 	Format int    `json:"format,omitempty"`

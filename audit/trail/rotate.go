@@ -49,7 +49,7 @@ func (t *Trail) rotate() {
 		t.cfg.Logger.Error("the audit trail goes on in its renamed file", "file", t.cfg.Path, "error", err)
 		return
 	}
-	t.append(audit.Event{Time: t.cfg.Now(), Kind: audit.Chain, By: audit.ByServer}, &About{Why: WhyRotated})
+	t.append(audit.Event{Time: t.cfg.Now(), Kind: audit.Chain, By: audit.ByServer}, &About{Why: WhyRotated, Keyed: t.cfg.Key != nil})
 	if t.flush(); len(t.pending) > 0 { // the line waits for the old file, like others after it
 		_ = next.Close()
 		return

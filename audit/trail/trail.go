@@ -81,6 +81,7 @@ type Trail struct {
 	pending []byte // lines that are not in the file yet, the first perhaps in part
 	lost    int    // events that found no place in pending
 	failure error  // of the last attempt to write
+	figures Figures
 	closed  bool
 	held    holder
 
@@ -111,6 +112,7 @@ func (t *Trail) Record(e audit.Event) {
 func (t *Trail) add(e audit.Event, about *About) {
 	if len(t.pending) >= maxPending {
 		t.lost++
+		t.figures.Lost++
 		return
 	}
 	t.append(e, about)
@@ -120,6 +122,7 @@ func (t *Trail) append(e audit.Event, about *About) {
 	e.Time = e.Time.UTC().Truncate(time.Microsecond)
 	text, sum := t.cfg.Key.line(t.seq+1, t.mac, e.Clean(), about)
 	t.seq, t.mac = t.seq+1, sum
+	t.figures.Lines++
 	t.pending = append(t.pending, text...)
 }
 
@@ -154,6 +157,22 @@ func (t *Trail) Failing() error {
 		t.flush()
 	}
 	return t.failure
+}
+
+// Figures are counts since a trail was opened.
+type Figures struct {
+	// Lines were made, Lost events found no place in memory while they could not be written.
+	Lines, Lost uint64
+	// Failing says that the last attempt to write failed.
+	Failing bool
+}
+
+// Figures returns what was counted.
+func (t *Trail) Figures() Figures {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.figures.Failing = t.failure != nil
+	return t.figures
 }
 
 // Run keeps the head, looks whether the file was renamed, and writes the counts of events that were
@@ -202,7 +221,7 @@ func (t *Trail) Close(ctx context.Context) error {
 	for _, e := range t.held.all(t.cfg.Now()) {
 		t.add(e, nil)
 	}
-	t.add(audit.Event{Time: t.cfg.Now(), Kind: audit.Chain, By: audit.ByServer}, &About{Why: WhyClosed})
+	t.add(audit.Event{Time: t.cfg.Now(), Kind: audit.Chain, By: audit.ByServer}, &About{Why: WhyClosed, Keyed: t.cfg.Key != nil})
 	t.flush()
 	t.closed = true
 	err := t.failure

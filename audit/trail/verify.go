@@ -61,7 +61,7 @@ const maxFaults = 1000
 // lines. The error is about a file that cannot be read; what is wrong with the content of files is
 // in the result.
 func Verify(ctx context.Context, o Verifying, paths ...string) (Verified, error) {
-	v := &verifier{Verifying: o, ended: map[string]*chainState{}}
+	v := &verifier{Verifying: o, ended: map[string]*chainState{}, out: Verified{Chains: []VerifiedChain{}, Faults: []Fault{}}}
 	files, err := inOrder(paths)
 	if err != nil {
 		return Verified{}, err

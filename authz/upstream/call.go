@@ -38,6 +38,7 @@ type caller struct {
 	transport *http.Transport
 	dial      func(ctx context.Context, network, address string) (net.Conn, error)
 	queue     *fair.Queue
+	observe   func(status int, took time.Duration) // may be nil
 }
 
 // reply is an answer that was read to its end.
@@ -47,7 +48,7 @@ type reply struct {
 }
 
 func newCaller(b blame, o Options) *caller {
-	c := &caller{blame: b, queue: fair.NewQueue(places, waiting)}
+	c := &caller{blame: b, queue: fair.NewQueue(places, waiting), observe: o.Observe}
 	c.dial = (&net.Dialer{KeepAlive: 30 * time.Second}).DialContext
 	c.transport = &http.Transport{
 		Proxy:                  o.Proxy,
@@ -94,7 +95,9 @@ func (c *caller) do(ctx, whole context.Context, r *http.Request) (reply, error) 
 		r.Header.Set("Accept", "application/json")
 	}
 	// RoundTrip follows no redirect.
+	began := time.Now()
 	answer, err := c.transport.RoundTrip(r)
+	c.asked(whole, answer, time.Since(began))
 	if err != nil {
 		return reply{}, c.failed(whole, r, err)
 	}
@@ -111,6 +114,17 @@ func (c *caller) do(ctx, whole context.Context, r *http.Request) (reply, error) 
 		return reply{}, c.error(ErrUnavailable, ReasonDown, "%s answered %d", place(r), answer.StatusCode)
 	}
 	return reply{answer.StatusCode, body}, nil
+}
+
+// asked reports a request, unless whoever waited for it left.
+func (c *caller) asked(whole context.Context, answer *http.Response, took time.Duration) {
+	switch {
+	case c.observe == nil:
+	case answer != nil:
+		c.observe(answer.StatusCode, took)
+	case whole.Err() == nil || context.Cause(whole) == errSlow:
+		c.observe(0, took)
+	}
 }
 
 // failed says why there is no answer.

@@ -103,6 +103,10 @@ type Options struct {
 	Logger *slog.Logger
 	// Now is the clock for tokens and caches. Nil is [time.Now].
 	Now func() time.Time
+	// Observe, if set, is called for each request to the provider, with the status of the answer, 0
+	// for none, and the time to the end of its header. It is not called when whoever waited for the
+	// request left before. It must not block.
+	Observe func(status int, took time.Duration)
 }
 
 // Title is the name of the provider for people: Name, or that of the product, or the ID.

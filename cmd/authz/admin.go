@@ -59,6 +59,8 @@ func notReady(err error) string {
 		return "a record in the store is forged: the log names it"
 	case errors.Is(err, storage.ErrFull):
 		return "the store is full"
+	case errors.Is(err, errUnrecorded):
+		return "the audit trail cannot be written"
 	}
 	return "the store does not answer"
 }

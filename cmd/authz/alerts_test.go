@@ -60,7 +60,7 @@ func everything(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
 	writeCertificate(t, dir)
-	server := start(t, nil, "--dev", "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0", "--tls-cert", dir+"/cert.pem", "--tls-key", dir+"/key.pem")
+	server := start(t, nil, "--dev", "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0", "--tls-cert", dir+"/cert.pem", "--tls-key", dir+"/key.pem", "--audit", dir+"/audit.jsonl")
 	atGateway, atRegistry := adminAddress(t), adminAddress(t)
 	startGateway(t, deadline, nil, "--issuer", middlewaretest.NewIssuer(t).URL(), "--upstream", echo(t), "--admin-listen", atGateway)
 	startRegistry(t, nil, "--admin-listen", atRegistry)

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"slices"
@@ -78,6 +77,12 @@ type gatewaySettings struct {
 	ACMEFolder string `name:"acme-folder" placeholder:"FOLDER" help:"Folder for the certificates and keys from the authority, which only this user may enter; gateways of one machine may share it. Required with --acme-names."`
 
 	LogFormat string `default:"text" placeholder:"text|json" help:"How log lines are written (default ${default})."`
+
+	// before are the keys of the gateway that reads its settings again, nil at the start.
+	before *gatewayKeys
+	auditSettings
+	AuditKey     settings.Secret `placeholder:"KEY" help:"Key under which the audit trail is chained, base64 of 32 bytes or more; several gateways may share it."`
+	AuditKeyFile string          `placeholder:"FILE" help:"File that contains it."`
 }
 
 // Help is shown by --help.
@@ -88,12 +93,14 @@ func (v *gatewayVerb) Help() string {
 // Run guards the server until ctx ends.
 func (v *gatewayVerb) Run(ctx context.Context, p *program, k *kong.Context) error {
 	s := &v.gatewaySettings
-	plan, warnings, err := p.loadGateway(k, s)
+	plan, warnings, err := p.loadGateway(k, s, nil)
 	if err != nil {
 		return err
 	}
 	log, flush := p.logger(s.LogFormat)
 	defer flush()
+	signals, deaf := p.listen()
+	defer deaf()
 	st, err := newSite(ctx, s.Listen, s.AdminListen, s.TLSCert, s.TLSKey)
 	if err != nil {
 		return err
@@ -105,27 +112,36 @@ func (v *gatewayVerb) Run(ctx context.Context, p *program, k *kong.Context) erro
 	if err := st.certify(ctx, &s.acmeSettings, folder, http.ProxyFromEnvironment); err != nil {
 		return err
 	}
-	plan.count(st.gatewayCounts())
-	st.trusted = plan.configs[0].Guard.TrustedProxies
-	defer st.trace(ctx, "gatehouse-gateway")()
-	plan.trace(st.traces)
-	gate, err := plan.build(log)
+	recorded, err := s.trail(ctx, p, st)
 	if err != nil {
 		return err
 	}
+	defer recorded.end(st)
+	st.trusted = plan.configs[0].Guard.TrustedProxies
+	defer st.trace(ctx, "gatehouse-gateway")()
+	now := &guarding{
+		program: p, args: k.Args, flags: k.Selected().Flags, plan: plan, warnings: warnings, site: st, counts: st.gatewayCounts(), record: recorded.record(),
+		headers: plan.headers(),
+	}
+	if err := now.put(plan); err != nil {
+		return err
+	}
+	gate, reloads := &now.gate, newReloader(now.reload, log, p.reloadRest)
 	st.grace, st.streams, st.notice = p.grace, newStreams(), gate.Stop
 	st.bounds, st.headers = s.listenSettings, plan.headers()
 	for _, sentence := range append(warnings, s.exposed(st.public.Addr())...) {
 		st.log.Warn(sentence)
 	}
-	s.announce(p.stdout, st, plan.resources)
-	serve := func() error { return st.serve(ctx, st.traces.Gateway(gate), st.probes(alwaysReady, nothingMissing)) }
-	return runWith(ctx, serve, func(ctx context.Context) error { return plan.watched.run(ctx, log) })
+	s.announce(p.announcements(s.auditSettings), st, plan.resources)
+	serve := func() error {
+		return st.serve(ctx, st.traces.Gateway(recorded.over(gate, harmlessAtGateway)), st.reloading(st.probes(recorded.ready(alwaysReady), nothingMissing), reloads))
+	}
+	return runWith(ctx, serve, recorded.run, now.watch, func(ctx context.Context) error { return reloads.run(ctx, signals) })
 }
 
 // loadGateway sets s from all sources. It returns what the gateway guards, warnings, and every
-// mistake.
-func (p *program) loadGateway(k *kong.Context, s *gatewaySettings) (*gatewayPlan, []string, error) {
+// mistake. settle, if set, is called with the flags before anything is made of them.
+func (p *program) loadGateway(k *kong.Context, s *gatewaySettings, settle func([]*kong.Flag)) (*gatewayPlan, []string, error) {
 	flags := k.Selected().Flags
 	from, err := settings.FindSources(k.Path, flags, p.env, append(settings.FileKeys(flags), resourceList))
 	if from == nil {
@@ -133,18 +149,20 @@ func (p *program) loadGateway(k *kong.Context, s *gatewaySettings) (*gatewayPlan
 	}
 	mistakes := []error{err}
 	origins, err := from.Fill(flags)
+	if settle != nil {
+		settle(flags)
+	}
 	plan, doubts, also := s.plan(from.File, p.rand)
 	err = errors.Join(append(mistakes, err, also)...)
 	return plan, slices.Concat(p.env.UnknownVariables(settings.EveryFlag(k.Model.Node)), doubts, settings.SecretRisks(flags, origins, from.File)), err
 }
 
-// gateway returns the configuration of the gateway of the only resource.
-func (s *gatewaySettings) gateway(random io.Reader, w *watched) (gateway.Config, error) {
+// gateway returns the configuration of the gateway of the only resource, with keys.
+func (s *gatewaySettings) gateway(keys gatewayKeys, w *watched) (gateway.Config, error) {
 	rules, err1 := s.rules()
-	keys, err2 := s.keys(random, s.Identity == string(gateway.IdentityAssertion), s.DPoPNonce, w)
-	config, err3 := s.guarding(rules, keys, w)
+	config, err2 := s.guarding(rules, keys, w)
 	config.Guard.AuthorizationServers, config.Guard.Introspection = s.Issuer, s.introspection()
-	if err := errors.Join(err1, err2, err3); err != nil {
+	if err := errors.Join(err1, err2); err != nil {
 		return config, err
 	}
 	return config, keys.bind(&config.Guard)

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"crypto/rand"
 	"strings"
 	"testing"
 	"time"
@@ -16,7 +15,7 @@ func TestBoundTokensOfTheGateway(t *testing.T) {
 		DPoP: "required", DPoPWindow: 60e9, DPoPNonce: true, DPoPContentDigest: true, ClientCertHeader: "X-Ssl-Cert",
 		VerifyMethodHeader: "X-Forwarded-Method", VerifyURIHeader: "X-Forwarded-Uri",
 	}}
-	config, err := s.gateway(rand.Reader, &watched{})
+	config, err := s.planned()
 	d := config.Guard.DPoP
 	if err != nil || d.Use != middleware.DPoPRequired || d.Window != time.Minute || !d.RequireNonce || !d.RequireContentDigest || config.Guard.Sessions == nil {
 		t.Errorf("%+v, %v", d, err)
@@ -25,7 +24,7 @@ func TestBoundTokensOfTheGateway(t *testing.T) {
 		t.Errorf("%+v %+v", config.Guard.ClientCertificates, config.OriginalRequest)
 	}
 	s.VerifyOnly = true
-	if config, err := s.gateway(rand.Reader, &watched{}); err != nil || config.Guard.Sessions == nil {
+	if config, err := s.planned(); err != nil || config.Guard.Sessions == nil {
 		t.Errorf("no key for nonces at /verify: %v", err)
 	}
 	for want, args := range map[string][]string{

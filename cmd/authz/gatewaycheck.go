@@ -76,5 +76,5 @@ func (s *gatewaySettings) formMistakes() error {
 		errs = append(errs, fmt.Errorf("stale-keys %s is below 0", s.StaleKeys))
 	}
 	_, err := networks(s.TrustedProxies)
-	return errors.Join(append(errs, s.boundMistakes(), logFormatMistake(s.LogFormat), err)...)
+	return errors.Join(append(errs, s.boundMistakes(), logFormatMistake(s.LogFormat), s.auditMistakes(), s.auditKeyMistake(), err)...)
 }

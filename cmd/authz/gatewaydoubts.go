@@ -60,6 +60,9 @@ func (s *gatewaySettings) announce(w io.Writer, st *site, several []guardedResou
 	line := func(label, value string) { fmt.Fprintf(w, "  %-14s %s\n", label, value) }
 	fmt.Fprintln(w, "The gateway is ready.")
 	line("listening on", addr.String())
+	if st.admin != nil {
+		line("admin on", st.admin.Addr().String())
+	}
 	s.acmeSettings.announce(line, st.challenges)
 	resources := []gatewaySettings{*s}
 	for i, one := range several {

@@ -27,6 +27,9 @@ func (s *gatewaySettings) keys(random io.Reader, asserts, nonces bool, w *watche
 	var err1, err2 error
 	if !s.VerifyOnly || nonces {
 		keys.sessions, err1 = s.sessionKey(random)
+		if s.before != nil && s.before.sessions != nil {
+			keys.sessions = s.before.sessions // sessions go on
+		}
 	}
 	if asserts {
 		keys.assertions, err2 = s.assertionKeys(random, w)
@@ -70,6 +73,9 @@ func (k gatewayKeys) bind(c *middleware.Config) error {
 
 func (s *gatewaySettings) assertionKeys(random io.Reader, w *watched) (*gateway.AssertionKeys, error) {
 	if s.AssertionKey == "" {
+		if s.before != nil && s.before.assertions != nil {
+			return s.before.assertions, nil
+		}
 		key, err := ecdsa.GenerateKey(elliptic.P256(), random)
 		if err != nil {
 			return nil, err
@@ -80,7 +86,7 @@ func (s *gatewaySettings) assertionKeys(random io.Reader, w *watched) (*gateway.
 	if err != nil {
 		return nil, fmt.Errorf("assertion-key %w: make one with: openssl ecparam -name prime256v1 -genkey -noout", err)
 	}
-	keys, err := gateway.NewAssertionKeys(own...)
+	keys, err := s.assertingWith(own)
 	if err != nil {
 		return nil, err
 	}
@@ -98,6 +104,15 @@ func (s *gatewaySettings) assertionKeys(random io.Reader, w *watched) (*gateway.
 		})
 	}
 	return keys, nil
+}
+
+// assertingWith returns keys for assertions. While the gateway runs they are the ones before, which
+// only their file changes.
+func (s *gatewaySettings) assertingWith(own []*ecdsa.PrivateKey) (*gateway.AssertionKeys, error) {
+	if s.before == nil || s.before.assertions == nil {
+		return gateway.NewAssertionKeys(own...)
+	}
+	return s.before.assertions, nil
 }
 
 // parseAssertionKeys reads private keys in PEM, in one of the forms that openssl writes, one after

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"gatehouse.example/audit"
 	"gatehouse.example/cmd/authz/internal/metrics"
 	"gatehouse.example/cmd/authz/internal/settings"
 	"gatehouse.example/gateway"
@@ -21,7 +22,13 @@ const resourceList = "resources"
 type gatewayPlan struct {
 	configs   []gateway.Config  // at least one
 	resources []guardedResource // of the list, in the order of configs; nil without a list
-	watched   watched
+	described []guardedResource // the settings of each, in the order of configs
+	keys      gatewayKeys
+	watched   watched    // the files of keys
+	own       []*watched // the other files, in the order of configs
+
+	kept  map[int]*gateway.Gateway // those of the plan before that go on
+	gates []*gateway.Gateway       // those that were built last
 }
 
 // gate is a gateway, or several of them.
@@ -32,25 +39,43 @@ type gate interface {
 
 // build returns the gateway.
 func (plan *gatewayPlan) build(log *slog.Logger) (gate, error) {
-	configs, err := plan.configs, error(nil)
+	var configs []gateway.Config
+	for i := range plan.configs {
+		if plan.kept[i] == nil {
+			configs = append(configs, plan.configs[i])
+		}
+	}
 	if plan.resources != nil {
+		var err error
 		if configs, err = shareIssuers(configs, log); err != nil {
 			return nil, err
 		}
 	}
-	var gates []*gateway.Gateway
-	for _, config := range configs {
-		config.Guard.Logger = log
-		g, err := gateway.New(config)
-		if err != nil {
-			return nil, err
+	plan.gates = nil
+	for i := range plan.configs {
+		g := plan.kept[i]
+		if g == nil {
+			config := configs[0]
+			config.Guard.Logger = log
+			var err error
+			if g, err = gateway.New(config); err != nil {
+				return nil, err
+			}
+			configs = configs[1:]
 		}
-		gates = append(gates, g)
+		plan.gates = append(plan.gates, g)
 	}
 	if plan.resources == nil {
-		return gates[0], nil
+		return plan.gates[0], nil
 	}
-	return gateway.NewRouter(gates...)
+	return gateway.NewRouter(plan.gates...)
+}
+
+// record makes the guards record what they decide, unless record is nil.
+func (plan *gatewayPlan) record(record func(audit.Event)) {
+	for i := range plan.configs {
+		plan.configs[i].Guard.Audit = record
+	}
 }
 
 // count counts what the gateways of the plan do, unless all is nil.
@@ -96,9 +121,12 @@ func (s *gatewaySettings) plan(d *settings.Document, random io.Reader) (*gateway
 			return plan, doubts, errors.Join(err, s.onlyShared(), s.sharedMistakes())
 		}
 	}
-	config, err := s.gateway(random, &plan.watched)
+	var err1 error
+	plan.keys, err1 = s.keys(random, s.Identity == string(gateway.IdentityAssertion), s.DPoPNonce, &plan.watched)
+	plan.own, plan.described = []*watched{{}}, []guardedResource{{gatewaySettings: *s}}
+	config, err := s.gateway(plan.keys, plan.own[0])
 	plan.configs = []gateway.Config{config}
-	if err = errors.Join(s.mistakes(), err); err == nil {
+	if err = errors.Join(s.mistakes(), err1, err); err == nil {
 		_, err = plan.build(slog.New(slog.DiscardHandler)) // before the listeners open
 	}
 	return plan, s.doubts(), err
@@ -135,13 +163,17 @@ func (s *gatewaySettings) planSeveral(plan *gatewayPlan, d *settings.Document, l
 	for i := range plan.resources {
 		bound = append(bound, &plan.resources[i].boundSettings)
 	}
+	plan.described = plan.resources
 	keys, err := s.keys(random, asserts, anyNonces(bound), &plan.watched)
+	plan.keys = keys
 	doubts := s.sharedDoubts(bound...)
 	if s.AssertionKey != "" && !asserts {
 		doubts = append(doubts, "assertion-key has no effect without identity assertion")
 	}
 	for _, one := range plan.resources {
-		config, err := one.config(keys, &plan.watched)
+		own := &watched{}
+		config, err := one.config(keys, own)
+		plan.own = append(plan.own, own)
 		if err == nil && one.good && s.sharedMistakes() == nil {
 			_, err = gateway.New(config)
 		}

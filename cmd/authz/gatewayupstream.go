@@ -1,6 +1,7 @@
 package main
 
 import (
+	"crypto/sha256"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
@@ -103,7 +104,7 @@ func (s *upstreamSettings) tls(w *watched) (*tls.Config, error) {
 		if err != nil {
 			return nil, fmt.Errorf("upstream-ca: %w", err)
 		}
-		out.RootCAs = x509.NewCertPool()
+		out.RootCAs, w.roots = x509.NewCertPool(), sha256.Sum256(text)
 		if !out.RootCAs.AppendCertsFromPEM(text) {
 			return nil, fmt.Errorf("upstream-ca %s: there is no certificate in PEM", s.UpstreamCA)
 		}

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"crypto/sha256"
 	"log/slog"
 	"time"
@@ -14,7 +13,10 @@ const rereadEvery = time.Second
 
 // watched are files that are loaded again when their content has changed, whatever tool replaced
 // them: links, as Kubernetes has them, change without a sign at the file.
-type watched struct{ files []*watchedFiles }
+type watched struct {
+	files []*watchedFiles
+	roots [sha256.Size]byte // a digest of the file upstream-ca, which is read at a reload only
+}
 
 // watchedFiles are the files of one setting.
 type watchedFiles struct {
@@ -28,23 +30,6 @@ type watchedFiles struct {
 // changed since.
 func (w *watched) add(setting string, names []string, load func() error) {
 	w.files = append(w.files, &watchedFiles{setting: setting, names: names, load: load})
-}
-
-// run loads changed files until ctx ends.
-func (w *watched) run(ctx context.Context, log *slog.Logger) error {
-	if len(w.files) == 0 {
-		return nil
-	}
-	tick := time.NewTicker(rereadEvery)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-tick.C:
-			w.reload(log)
-		}
-	}
 }
 
 // reload loads the files that have changed. What was loaded before stays in use after a failure,

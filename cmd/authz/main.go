@@ -13,6 +13,7 @@
 //	authz key ls|rotate|revoke|reseal|seal-records
 //	                                         the keys that sign tokens, and the seals on records
 //	authz store backup|verify|copy           back up a store in a file, check a copy, and move to Redis or back
+//	authz audit verify|search|tail|trace     audit trails: what servers did, and for whom
 //	authz gateway --resource URL --upstream URL --issuer URL
 //	                                         guard a protocol server in any language
 //	authz registry serve|sync                a catalogue of servers: your own, and those of another registry
@@ -92,6 +93,7 @@ type grammar struct {
 	Grant       grantVerbs    `cmd:"" help:"List and revoke what people allowed clients to do."`
 	Key         keyVerbs      `cmd:"" help:"List, rotate and revoke the keys that sign tokens; re-seal secrets."`
 	Store       storeVerbs    `cmd:"" help:"Back up a store in a file while a server uses it, check a copy, and move a store to Redis or back."`
+	Audit       auditVerbs    `cmd:"" help:"Check and search audit trails: what servers did, and for whom."`
 	Gateway     gatewayVerb   `cmd:"" help:"Guard a protocol server in any language, and forward allowed requests."`
 	Registry    registryVerbs `cmd:"" help:"Serve a catalogue of servers, your own and those of another registry."`
 	Reload      reloadVerb    `cmd:"" help:"Let a running server or gateway read its settings again, and print what changed."`
@@ -113,8 +115,9 @@ type program struct {
 
 	passwordCheckers func() *exec.Cmd // processes that check passwords; nil for none
 
-	hangups    func() (signals chan os.Signal, stop func()) // of a server
+	hangups    func() (signals chan os.Signal, stop func()) // of a server; nil for none
 	reloadRest time.Duration                                // the least time between two reloads
+	act        act                                          // the verb that runs
 }
 
 func newProgram(environ []string, stdin io.Reader, stdout, stderr io.Writer) *program {
@@ -142,6 +145,7 @@ func (p *program) run(ctx context.Context, args []string) int {
 	if err != nil {
 		return p.report(usageError{fmt.Errorf("%w\n(authz --help lists the verbs, authz VERB --help the flags)", err)})
 	}
+	p.act = actOf(parsed)
 	return p.report(parsed.Run(p))
 }
 

@@ -1,9 +1,11 @@
 package main
 
 import (
+	"gatehouse.example/audit/trail"
 	"gatehouse.example/authz"
 	"gatehouse.example/cmd/authz/internal/metrics"
 	"gatehouse.example/gateway"
+	"gatehouse.example/middleware"
 	"gatehouse.example/registry/mirror"
 	"gatehouse.example/storage"
 )
@@ -34,7 +36,11 @@ func (st *site) countServer(s *serveSettings) (observe func(authz.Observation)) 
 	if st.metrics == nil {
 		return nil
 	}
-	counted := metrics.NewServer(st.metrics)
+	var ids []string
+	for _, one := range s.SignIn.Providers {
+		ids = append(ids, one.ID)
+	}
+	counted := metrics.NewServer(st.metrics, ids...)
 	s.fetched = counted.Fetched
 	return counted.Observe
 }
@@ -43,6 +49,13 @@ func (st *site) countServer(s *serveSettings) (observe func(authz.Observation)) 
 func (st *site) countRecords(store *storage.Store, front *authz.Server) {
 	if st.metrics != nil {
 		metrics.Figures(st.metrics, store, front.PasswordsWaiting)
+	}
+}
+
+// countTrail counts the lines of the audit trail.
+func (st *site) countTrail(t *trail.Trail) {
+	if st.metrics != nil {
+		metrics.Trail(st.metrics, t.Figures)
 	}
 }
 
@@ -61,13 +74,24 @@ func (st *site) gatewayCounts() *metrics.Gateways {
 	return metrics.NewGateways(st.metrics)
 }
 
+// configuredIssuers returns the URLs of issuers, as hooks of a guard name them.
+func configuredIssuers(all []middleware.Issuer) (urls []string) {
+	for _, one := range all {
+		urls = append(urls, one.URL)
+	}
+	return urls
+}
+
 // countGateway counts what the gateway does that c configures.
 func countGateway(all *metrics.Gateways, c *gateway.Config) {
 	if all == nil {
 		return
 	}
 	one := all.Resource(c.Guard.Resource)
-	c.Guard.Observe, c.Forwarded = one.Decided, one.Forwarded
+	c.Guard.Observe, c.Forwarded, c.Guard.ObserveKeyFetch = one.Decided, one.Forwarded, all.FetchedKeys
+	for _, issuer := range append(configuredIssuers(c.Guard.Issuers), c.Guard.AuthorizationServers...) {
+		all.Issuer(issuer)
+	}
 	if c.Guard.Client == nil {
 		c.Guard.Client = all.Client
 	}

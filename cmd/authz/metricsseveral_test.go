@@ -2,6 +2,7 @@ package main
 
 import (
 	"net/http"
+	"strings"
 	"testing"
 
 	"gatehouse.example/middleware/middlewaretest"
@@ -36,5 +37,8 @@ resources:
 		if got := valueOf(t, text, name); got != want {
 			t.Errorf("%s is %d, want %d", name, got, want)
 		}
+	}
+	if fetched := `gatehouse_gateway_keys_fetched_timestamp_seconds{issuer="` + issuer.URL() + `"} `; strings.Count(text, fetched) != 1 || strings.Contains(text, fetched+"0\n") {
+		t.Error("the keys of the issuer have no age")
 	}
 }

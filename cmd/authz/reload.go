@@ -182,6 +182,14 @@ func (r *reloader) run(ctx context.Context, hangups <-chan os.Signal) error {
 	}
 }
 
+// listen begins to take SIGHUP as a request to reload, until stop is called.
+func (p *program) listen() (signals <-chan os.Signal, stop func()) {
+	if p.hangups == nil {
+		return nil, func() {}
+	}
+	return p.hangups()
+}
+
 // hangups returns the channel of SIGHUP, and a function that gives the signal its usual action back.
 func hangups() (signals chan os.Signal, stop func()) {
 	signals = make(chan os.Signal, 1)

@@ -57,19 +57,22 @@ func (r *reloading) write(t *testing.T, text string) {
 	write(t, r.dir, "authz.yaml", strings.ReplaceAll(text, "DIR", r.dir))
 }
 
-// reload runs authz reload and returns what it says.
+// reload asks for a reload as authz reload does.
 func (r *reloading) reload(t *testing.T) reloaded {
 	t.Helper()
-	var out, errs lockedBuffer
-	status := run(t.Context(), []string{"reload", "--admin-listen", r.admin, "--json"}, nil, strings.NewReader(""), &out, &errs)
-	var result reloaded
-	if err := json.Unmarshal([]byte(out.String()), &result); err != nil {
-		t.Fatalf("%v: %s%s", err, out.String(), errs.String())
-	}
-	if (status == exitDone) != result.Done {
-		t.Errorf("exit status %d for %+v", status, result)
+	result, err := ask(t.Context(), "http://"+r.admin+reloadPath)
+	if err != nil {
+		t.Fatal(err)
 	}
 	return result
+}
+
+// verb runs authz reload, and returns its exit status and what it prints.
+func (r *reloading) verb(t *testing.T, args ...string) (status int, out, errs string) {
+	t.Helper()
+	var stdout, stderr lockedBuffer
+	status = run(t.Context(), append([]string{"reload", "--admin-listen", r.admin}, args...), nil, strings.NewReader(""), &stdout, &stderr)
+	return status, stdout.String(), stderr.String()
 }
 
 // keysIn returns the keys of changes.
@@ -235,6 +238,31 @@ func TestReloadOfABadFile(t *testing.T) {
 	r.write(t, baseServer)
 	if got := r.reload(t); !got.Done || len(got.Changed) > 0 {
 		t.Errorf("after the bad files: %+v", got)
+	}
+}
+
+// TestReloadVerb: the command prints what the server says, and its status tells a mistake.
+func TestReloadVerb(t *testing.T) {
+	t.Parallel()
+	r := startServer(t)
+	r.write(t, baseServer+"groups: {staff: [ada]}\ncode-ttl: 40s\nkey-cache: 2m\n")
+	status, out, errs := r.verb(t)
+	if want := "changed: code-ttl\nchanged: groups (added staff)\nneeds a restart: key-cache\n"; status != exitDone || out != want || errs != "" {
+		t.Errorf("%d, %q, %q, want %q", status, out, errs, want)
+	}
+	r.write(t, baseServer+"code-ttl: 40m\ncode-tll: 40s\n")
+	if status, out, errs := r.verb(t); status != exitRefused || out != "" || !strings.Contains(errs, "authz: nothing has changed") || !strings.Contains(errs, "code-tll") {
+		t.Errorf("%d, %q, %q", status, out, errs)
+	}
+	status, out, _ = r.verb(t, "--json")
+	var told reloaded
+	if err := json.Unmarshal([]byte(out), &told); err != nil || status != exitRefused || told.Done || len(told.Mistakes) == 0 {
+		t.Errorf("%d, %s, %v", status, out, err)
+	}
+	for _, args := range [][]string{{"--admin-listen", "off"}, {"--admin-listen", "127.0.0.1:0"}, {"--admin-listen", "nowhere"}} {
+		if status, _, errs := r.verb(t, args...); status != exitUsage {
+			t.Errorf("%v: %d, %s", args, status, errs)
+		}
 	}
 }
 

@@ -35,7 +35,7 @@ func (v *serveVerb) Run(ctx context.Context, p *program, k *kong.Context) error 
 	}
 	log, flush := p.logger(s.LogFormat)
 	defer flush()
-	signals, deaf := p.hangups()
+	signals, deaf := p.listen()
 	defer deaf()
 	for _, sentence := range loaded.warnings {
 		log.Warn(sentence)
@@ -63,12 +63,11 @@ func (p *program) serve(ctx context.Context, now *serving, st *site, l *loaded, 
 		return err
 	}
 	defer store.Close()
-	observe := st.countServer(s)
-	config, err := s.server()
-	if err = errors.Join(err, s.certify(ctx, st, store)); err != nil {
+	config, recorded, err := s.watched(ctx, p, st, store, l)
+	if err != nil {
 		return err
 	}
-	config.Store, config.Logger, config.Observe, config.Trace = store, st.log, observe, st.traces.Server()
+	defer recorded.end(st)
 	if p.passwordCheckers != nil {
 		checkers := passwords.NewProcesses(st.log, p.passwordCheckers)
 		defer checkers.Close()
@@ -94,7 +93,7 @@ func (p *program) serve(ctx context.Context, now *serving, st *site, l *loaded, 
 	if err := errors.Join(s.adviseOnRecords(ctx, store, st.log), s.adviseOnPeople(ctx, store, st.log)); err != nil {
 		return err
 	}
-	public, admin, work := http.Handler(front), st.probes(front.Ready, without(front, store.Room)), []worker{front.Run}
+	public, admin, work := http.Handler(front), st.probes(recorded.ready(front.Ready), without(front, store.Room)), []worker{front.Run, recorded.run}
 	if l.registry != nil {
 		c, err := l.registry.carried(ctx, s, store, st.log)
 		if err != nil {
@@ -103,10 +102,11 @@ func (p *program) serve(ctx context.Context, now *serving, st *site, l *loaded, 
 		public, admin, work = front.OnBehalf(c.over(front)), st.catalogueProbes(admin, c.mirror), append(work, c.mirror.Run)
 	}
 	now.front = front
-	reloads := newReloader(now.reload, st.log, p.reloadRest)
+	reloads := newReloader(recorded.told(now.reload), st.log, p.reloadRest)
 	admin, work = st.reloading(admin, reloads), append(work, func(ctx context.Context) error { return reloads.run(ctx, signals) })
 	go reportProviders(ctx, front, st.log) // it may take seconds, and nothing waits for it
 	p.announce(ctx, s, st, l.relaxed, front)
+	public = recorded.over(public, harmlessAtServer)
 	return runWith(ctx, func() error { return st.serve(ctx, public, admin) }, work...)
 }
 
@@ -202,7 +202,7 @@ func (p *program) announce(ctx context.Context, s *serveSettings, st *site, made
 		line("connect to", r.URI)
 	}
 	made.print(&text)
-	_, _ = io.WriteString(p.stdout, text.String())
+	_, _ = io.WriteString(p.announcements(s.auditSettings), text.String())
 }
 
 // logger returns the log of a server and a function to call at the end. The log counts lines

@@ -31,6 +31,13 @@ type storePlace struct {
 type storeSettings struct {
 	storePlace
 	sealSettings
+	actSettings
+}
+
+// actSettings are the settings of the audit trail of verbs, which serve has for their sake: verbs
+// read them in the file of the server.
+type actSettings struct {
+	AuditVerbs string `placeholder:"FILE" help:"Audit trail of the verbs of operators: each writes what it is about to change, or does nothing (default: none)."`
 }
 
 // sealSettings are what reading and writing records needs: they are sealed for the issuer, under
@@ -109,6 +116,9 @@ type serveSettings struct {
 	RegistryAt string `placeholder:"PATH" help:"Serve a catalogue of servers too, below this path, such as / or /registry; its settings are under the key registry of the file (default: not)."`
 
 	LogFormat string `default:"text" placeholder:"text|json" help:"How log lines are written (default ${default})."`
+
+	auditSettings
+	actSettings
 
 	// Resources is the list resources of the file. There is no flag for it.
 	Resources []authz.Resource `kong:"-"`

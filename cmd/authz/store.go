@@ -58,6 +58,18 @@ func (s *storeSettings) open(ctx context.Context, p *program) (*storage.Store, e
 	return s.openWith(ctx, p, storeOptions{})
 }
 
+// openQuietly opens the store for a verb that a file is about, and says nothing.
+func (s *storeSettings) openQuietly(ctx context.Context) (*storage.Store, error) {
+	if err := s.mistake(); err != nil {
+		return nil, usageError{err}
+	}
+	backend, err := openBackend(ctx, s.Store, storeOptions{})
+	if err != nil {
+		return nil, err
+	}
+	return storage.New(backend, s.options())
+}
+
 func (s *storeSettings) openWith(ctx context.Context, p *program, o storeOptions) (*storage.Store, error) {
 	path, named, err := s.locate()
 	if err != nil {
@@ -76,7 +88,15 @@ func (s *storeSettings) openWith(ctx context.Context, p *program, o storeOptions
 	if err != nil {
 		return nil, err
 	}
-	return storage.New(backend, s.options())
+	store, err := storage.New(backend, s.options())
+	if err == nil {
+		err = s.recordAct(ctx, p, store)
+	}
+	if err != nil {
+		_ = backend.Close()
+		return nil, err
+	}
+	return store, nil
 }
 
 // mistake returns an error if a setting is missing or wrong.

@@ -193,21 +193,28 @@ func (m *Manager) load(ctx context.Context, name string) error {
 	return m.cache.RenewManagedCertificates(ctx) // now, and not when it looks next
 }
 
+const (
+	// longestPause bounds the time between two attempts to begin with a name, while the storage does
+	// not answer.
+	longestPause = time.Minute
+	// refusedPause is the time after an answer of the authority that another order would not change.
+	refusedPause = time.Hour
+)
+
 // obtain goes on until the certificate of a name is there; renewing it is certmagic's.
 func (m *Manager) obtain(ctx context.Context, name string, log *slog.Logger) {
-	for ctx.Err() == nil {
+	for pause := interval; ; pause = min(2*pause, longestPause) { // certmagic repeats orders by itself
 		err := m.load(ctx, name)
-		if err == nil {
+		if err == nil || ctx.Err() != nil {
 			return
 		}
-		if ctx.Err() != nil {
-			return
+		if errors.As(err, new(certmagic.ErrNoRetry)) {
+			pause = refusedPause
 		}
 		m.fail(name)
 		log.Warn("acme: there is no certificate yet", "name", name, "error", err)
-		select {
-		case <-ctx.Done():
-		case <-time.After(interval):
+		if sleep(ctx, pause) != nil {
+			return
 		}
 	}
 }

@@ -3,6 +3,7 @@ package acme
 import (
 	"fmt"
 	"os"
+	"runtime"
 
 	"github.com/caddyserver/certmagic"
 )
@@ -17,7 +18,7 @@ func NewFolder(path string) (Storage, error) {
 	if err != nil {
 		return nil, fmt.Errorf("acme-folder: %w", err)
 	}
-	if info.Mode().Perm()&0o077 != 0 {
+	if runtime.GOOS != "windows" && info.Mode().Perm()&0o077 != 0 {
 		return nil, fmt.Errorf("acme-folder %s: others may enter it, and private keys are in it: chmod 700 %[1]s", path)
 	}
 	return &certmagic.FileStorage{Path: path}, nil

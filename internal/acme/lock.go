@@ -82,6 +82,9 @@ func (v *Vault) take(ctx context.Context, id string, f folder, r storage.ACMERec
 	}
 	beating, stop := context.WithCancel(context.WithoutCancel(ctx))
 	v.mu.Lock()
+	if stale := v.held[id]; stale != nil { // of this process, which the store kept from showing that it lives
+		stale.stop()
+	}
 	v.held[id] = &lease{f.Holder, stop}
 	v.mu.Unlock()
 	go v.beat(beating, id)

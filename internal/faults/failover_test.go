@@ -15,6 +15,7 @@ import (
 // afterwards, unless it has given them already; that, and a lost page in progress, is all that
 // clients and people notice.
 func TestFailoversUnderLoad(t *testing.T) {
+	t.Parallel()
 	s := newSuccession(t, 2)
 	rounds := amount(3, 21)
 	for i := range rounds {
@@ -30,6 +31,7 @@ func TestFailoversUnderLoad(t *testing.T) {
 // TestPrimaryServesAlone: when all replicas are gone for good, none could take over, so writes
 // wait for none. A request that was answered with 503 until then has lost nothing.
 func TestPrimaryServesAlone(t *testing.T) {
+	t.Parallel()
 	s := newSuccession(t, 2)
 	s.begin()
 	rest := s.work()
@@ -52,6 +54,7 @@ func TestPrimaryServesAlone(t *testing.T) {
 // first time; clients go on with refresh tokens of families that it has, unless it lacks more
 // than eight of their rotations.
 func TestFailoverForgets(t *testing.T) {
+	t.Parallel()
 	s := newSuccession(t, 2, "?wait-for-missing=2s")
 	s.begin()
 	p := s.fleet.newParty(s.at[0].process)

@@ -116,6 +116,8 @@ func (r *running) read(stdout io.Reader, ready chan<- struct{}) {
 // readiness returns what /readyz says.
 func (r *running) readiness() string { return r.get("http://" + r.shown["admin on"] + "/readyz") }
 
+func (r *running) metrics() string { return r.get("http://" + r.shown["admin on"] + "/metrics") }
+
 func (r *running) get(url string) string {
 	r.Helper()
 	resp, err := http.Get(url)
@@ -139,6 +141,9 @@ func (r *running) number() string {
 	return cert.SerialNumber.String()
 }
 
+// missing is a line of the metrics of a server without a certificate.
+const missing = "\ngatehouse_certificate_expiry_timestamp_seconds 0\n"
+
 // Two servers over one Redis: one orders, and the other answers the challenge, because the authority
 // comes to it; both present the certificate. Nothing in the store and in the logs can be used.
 func TestTwoServersOneOrder(t *testing.T) {
@@ -146,12 +151,12 @@ func TestTwoServersOneOrder(t *testing.T) {
 	store := redistest.Start(t, redistest.Config{})
 	ordering, proceed := make(chan struct{}), make(chan struct{})
 	once := sync.OnceFunc(func() { close(ordering) })
-	a.before = func(path string) error {
-		if path == newOrder {
+	a.before = func(r *http.Request) bool {
+		if r.URL.Path == newOrder {
 			once()
 			<-proceed
 		}
-		return nil
+		return r.Context().Err() == nil // the first server may have given up meanwhile, and asks again
 	}
 	serve := func() *running {
 		return start(t, []string{"AUTHZ_MASTER_KEYS=" + base64.StdEncoding.EncodeToString([]byte("0123456789abcdefghijklmnopqrstuv"))},
@@ -164,6 +169,9 @@ func TestTwoServersOneOrder(t *testing.T) {
 	if got := first.readiness(); got != "200 ok, but there is no certificate yet for "+name {
 		t.Errorf("while it orders, /readyz says %s", got)
 	}
+	if !strings.Contains(first.metrics(), missing) {
+		t.Error("the metrics do not tell that the certificate is missing")
+	}
 	second := serve()
 	a.https.leads.Store(second.shown["listening on"])
 	close(proceed)
@@ -173,6 +181,9 @@ func TestTwoServersOneOrder(t *testing.T) {
 	}
 	if _, err := shake(first.shown["listening on"], "other.example.com"); err == nil || !strings.Contains(err.Error(), "unrecognized name") {
 		t.Errorf("another name: %v", err)
+	}
+	if text := first.metrics(); !strings.Contains(text, "\ngatehouse_certificate_loads_total 1\n") || strings.Contains(text, missing) {
+		t.Errorf("the metrics do not have the certificate: %s", text)
 	}
 	if got := first.readiness(); got != "200 ok" {
 		t.Errorf("afterwards, /readyz says %s", got)

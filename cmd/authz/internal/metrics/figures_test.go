@@ -3,12 +3,14 @@ package metrics_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"testing"
 	"time"
 
+	"gatehouse.example/authz"
 	"gatehouse.example/cmd/authz/internal/metrics"
 	"gatehouse.example/storage"
 )
@@ -92,5 +94,47 @@ func TestAskingIssuers(t *testing.T) {
 		if got[name] != want {
 			t.Errorf("%s is %q, want %s", name, got[name], want)
 		}
+	}
+}
+
+// Requests to providers are counted under the ids of the configuration; any other counts as other.
+func TestProviders(t *testing.T) {
+	m := newRegistry()
+	server := metrics.NewServer(m, "company")
+	before := len(series(t, m))
+	for i := range 10 {
+		server.Observe(authz.Observation{What: authz.ProviderAsked, Provider: "company", Status: 200, Took: time.Second})
+		server.Observe(authz.Observation{What: authz.ProviderAsked, Provider: fmt.Sprint("later", i)})
+	}
+	got := series(t, m)
+	for name, want := range map[string]string{
+		`gatehouse_provider_requests_total{outcome="ok",provider="company"}`:    "10",
+		`gatehouse_provider_requests_total{outcome="aborted",provider="other"}`: "10",
+		`gatehouse_provider_request_duration_seconds_sum{provider="company"}`:   "10",
+	} {
+		if got[name] != want {
+			t.Errorf("%s is %s, want %s", name, got[name], want)
+		}
+	}
+	if len(got) != before {
+		t.Errorf("%d series, before there were %d", len(got), before)
+	}
+}
+
+// The keys of an issuer have an age once they were fetched, and a failure does not change it.
+func TestKeysOfIssuers(t *testing.T) {
+	const name = `gatehouse_gateway_keys_fetched_timestamp_seconds{issuer="https://auth.example.com"}`
+	m := newRegistry()
+	gateways := metrics.NewGateways(m)
+	gateways.Issuer("https://auth.example.com")
+	for _, err := range []error{errors.New("no answer"), nil} {
+		if got := series(t, m)[name]; got != "0" {
+			t.Errorf("before the keys were fetched: %s", got)
+		}
+		_, end := gateways.FetchedKeys(t.Context(), "https://auth.example.com")
+		end(err)
+	}
+	if got := series(t, m)[name]; got == "0" || got == "" {
+		t.Errorf("afterwards: %q", got)
 	}
 }

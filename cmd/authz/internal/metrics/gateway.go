@@ -1,6 +1,7 @@
 package metrics
 
 import (
+	"context"
 	"net/http"
 	"strconv"
 	"time"
@@ -44,6 +45,7 @@ type Gateways struct {
 
 	decisions, answers *prometheus.CounterVec
 	durations          *prometheus.HistogramVec
+	keys               *prometheus.GaugeVec
 }
 
 // NewGateways adds the metrics of a gateway.
@@ -60,7 +62,10 @@ func NewGateways(m *Registry) *Gateways {
 			Name: "gatehouse_gateway_upstream_duration_seconds", Help: "Time from sending a request to the header of the answer of the upstream.", Buckets: requestBuckets,
 		}, []string{"resource"}),
 	}
-	m.MustRegister(g.decisions, g.answers, g.durations)
+	g.keys = prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "gatehouse_gateway_keys_fetched_timestamp_seconds", Help: "When the keys of an issuer were last fetched, 0 for not yet.",
+	}, []string{"issuer"})
+	m.MustRegister(g.decisions, g.answers, g.durations, g.keys)
 	return g
 }
 
@@ -81,6 +86,19 @@ func (g *Gateways) Resource(name string) *Gateway {
 		r.answers[outcome] = g.answers.WithLabelValues(name, string(outcome))
 	}
 	return r
+}
+
+// Issuer adds the series of an issuer. Its URL comes from the configuration.
+func (g *Gateways) Issuer(url string) { g.keys.WithLabelValues(url) }
+
+// FetchedKeys notes when the keys of an issuer were fetched. It is a [middleware.Config]
+// ObserveKeyFetch, so the issuer is one of the configuration.
+func (g *Gateways) FetchedKeys(ctx context.Context, issuer string) (context.Context, func(error)) {
+	return ctx, func(err error) {
+		if err == nil {
+			g.keys.WithLabelValues(issuer).SetToCurrentTime()
+		}
+	}
 }
 
 // Decided counts a decision. It is a [middleware.Config] Observe.

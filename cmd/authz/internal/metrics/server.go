@@ -30,6 +30,7 @@ type Server struct {
 	fetches   map[error]prometheus.Counter
 	fetching  prometheus.Observer
 	limited   map[authz.Limit]prometheus.Counter
+	providers providers
 }
 
 // noGrant and otherCode are the labels of refusals that are not of the token endpoint, and of
@@ -39,9 +40,11 @@ const (
 	otherCode = "other"
 )
 
-// NewServer adds the metrics of an authorization server.
-func NewServer(m *Registry) *Server {
+// NewServer adds the metrics of an authorization server, where people sign in at the providers with
+// these ids.
+func NewServer(m *Registry, ids ...string) *Server {
 	s := &Server{
+		providers: newProviders(m, ids),
 		durations: histograms(m, "gatehouse_request_duration_seconds", "Time from the header of a request to the end of its answer.", "endpoint", requestBuckets, authz.Endpoints()...),
 		issued: counters(m, "gatehouse_tokens_issued_total", "Answers with tokens.", []string{"grant_type"}, map[authz.GrantType][]string{
 			authz.GrantCode: {string(authz.GrantCode)}, authz.GrantRefresh: {string(authz.GrantRefresh)},
@@ -117,6 +120,8 @@ func (s *Server) Observe(o authz.Observation) {
 		add(s.signIns, signIn{o.Method, o.What == authz.SignInRefused})
 	case authz.LimitReached:
 		add(s.limited, o.Limit)
+	case authz.ProviderAsked:
+		s.providers.count(o)
 	default:
 		add(s.replays, o.What)
 	}

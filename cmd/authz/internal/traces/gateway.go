@@ -42,8 +42,8 @@ func (t *Traces) Configure(c *gateway.Config) {
 			counted(r, e)
 		}
 	}
-	c.Guard.ObserveIntrospection = t.asking("introspection")
-	c.Guard.ObserveKeyFetch = t.asking("key_fetch")
+	c.Guard.ObserveIntrospection = t.asking("introspection", c.Guard.ObserveIntrospection)
+	c.Guard.ObserveKeyFetch = t.asking("key_fetch", c.Guard.ObserveKeyFetch)
 	c.Guard.Client = t.client(c.Guard.Client)
 	c.WrapTransport = func(to http.RoundTripper) http.RoundTripper { return forwarding{to, t} }
 }
@@ -63,14 +63,24 @@ func (t *Traces) decided(r *http.Request, e middleware.Event, resource string) {
 	}
 }
 
-// asking returns a hook that makes a span of each request to an issuer.
-func (t *Traces) asking(name string) middleware.Hook {
-	return func(ctx context.Context, _ string) (context.Context, func(error)) {
+// asking returns a hook that makes a span of each request to an issuer, and calls counted unless
+// it is nil.
+func (t *Traces) asking(name string, counted middleware.Hook) middleware.Hook {
+	return func(ctx context.Context, issuer string) (context.Context, func(error)) {
+		var end func(error)
+		if counted != nil {
+			ctx, end = counted(ctx, issuer)
+		}
 		ctx, span := t.child(ctx, name, trace.WithSpanKind(trace.SpanKindClient))
 		if span == nil {
-			return ctx, nil
+			return ctx, end
 		}
-		return ctx, func(err error) { finish(span, err != nil) }
+		return ctx, func(err error) {
+			finish(span, err != nil)
+			if end != nil {
+				end(err)
+			}
+		}
 	}
 }
 

@@ -1,0 +1,52 @@
+package middleware
+
+import "reflect"
+
+// goOn takes over what the guard before has learned and counted ([Config.Before]).
+func (g *Guard) goOn(before *Guard, ownProofs bool) {
+	if before == nil || before.resource != g.resource {
+		return
+	}
+	if g.dpop != nil && before.dpop != nil && !ownProofs {
+		g.dpop.used = before.dpop.used
+	}
+	for name, t := range g.issuers {
+		other := before.issuers[name]
+		if other == nil {
+			continue
+		}
+		t.issuer.goOn(other.issuer)
+		if t.introspector != nil && other.introspector != nil {
+			t.introspector.goOn(other.introspector)
+		}
+	}
+}
+
+// goOn takes over the keys of an issuer with the same rules, unless there are some already, and when
+// they may be fetched again.
+func (i *issuer) goOn(before *issuer) {
+	if i == before || i.fixed || !reflect.DeepEqual(i.as, before.as) {
+		return
+	}
+	before.mu.Lock()
+	failed, pause, early := before.failed, before.pause, before.early
+	before.mu.Unlock()
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.current.CompareAndSwap(nil, before.current.Load()) {
+		i.failed, i.pause, i.early = failed, pause, early
+	}
+}
+
+// goOn takes over what was asked of a provider that counts the questions.
+func (i *introspector) goOn(before *introspector) {
+	before.mu.Lock()
+	defer before.mu.Unlock()
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.budget == nil || before.budget == nil {
+		return
+	}
+	i.budget.known.full, i.budget.others.full = before.budget.known.full, before.budget.others.full
+	i.budget.valid, i.budget.paused = before.budget.valid, before.budget.paused
+}

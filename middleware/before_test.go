@@ -1,0 +1,87 @@
+package middleware_test
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	"github.com/go-jose/go-jose/v4"
+
+	"gatehouse.example/middleware"
+	"gatehouse.example/middleware/middlewaretest"
+)
+
+// TestGuardGoesOn: a guard that replaces another one knows the proofs that were used there, and the
+// keys of an issuer that is configured as before, also while that cannot be reached.
+func TestGuardGoesOn(t *testing.T) {
+	t.Parallel()
+	const resource = "https://notes.example.com/mcp"
+	issuer := middlewaretest.NewIssuer(t)
+	guard := func(before *middleware.Guard, change func(*middleware.Config)) *middleware.Guard {
+		c := middleware.Config{
+			Resource: resource, Issuers: []middleware.Issuer{{URL: issuer.URL()}}, DPoP: middleware.DPoP{Use: middleware.DPoPAccepted}, Before: before,
+		}
+		if change != nil {
+			change(&c)
+		}
+		g, err := middleware.New(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return g
+	}
+	key := middlewaretest.NewProofKey(t, jose.ES256)
+	token := issuer.Mint(middlewaretest.Claims{"aud": resource, "cnf": key.Confirmation()})
+	used := httptest.NewRequest(http.MethodGet, resource, nil)
+	key.Send(used, resource, token, nil)
+	status := func(g *middleware.Guard, r *http.Request) int {
+		w := httptest.NewRecorder()
+		g.Protect(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})).ServeHTTP(w, r)
+		return w.Code
+	}
+	first := guard(nil, nil)
+	if got := status(first, used); got != http.StatusOK {
+		t.Fatalf("the first request: %d", got)
+	}
+	issuer.SetDown(true)
+	next := guard(first, func(c *middleware.Config) { c.ResourceName = "Another name" })
+	if got := status(next, used); got != http.StatusUnauthorized {
+		t.Errorf("a proof that was used before: %d", got)
+	}
+	fresh := httptest.NewRequest(http.MethodGet, resource, nil)
+	key.Send(fresh, resource, token, nil)
+	if got := status(next, fresh); got != http.StatusOK {
+		t.Errorf("a new proof while the issuer is down: %d", got)
+	}
+	for name, other := range map[string]*middleware.Guard{
+		"another rule for the issuer": guard(next, func(c *middleware.Config) { c.Issuers[0].Algorithms = []string{"ES256"} }),
+		"another resource": guard(next, func(c *middleware.Config) {
+			c.Resource = "https://other.example.com/mcp"
+			c.Audiences = []string{resource}
+		}),
+	} {
+		again := httptest.NewRequest(http.MethodGet, resource, nil)
+		key.Send(again, resource, token, nil)
+		if got := status(other, again); got != http.StatusServiceUnavailable {
+			t.Errorf("%s: %d, want 503: it has no keys", name, got)
+		}
+	}
+}
+
+// TestBudgetGoesOn: what was asked of a provider counts for the guard that replaces another one, and
+// so does the pause that the provider asked for.
+func TestBudgetGoesOn(t *testing.T) {
+	p, clock := startProvider(t, middleware.GitHub), newClock()
+	var before *middleware.Guard
+	next := func(perHour int) *middleware.Guard {
+		before = p.guard(func(_ *middleware.Issuer, asked *middleware.Introspection, c *middleware.Config) {
+			asked.PerHour, c.Now, c.Before = perHour, clock.Now, before
+		})
+		return before
+	}
+	p.says(http.StatusNotFound, "{}")
+	p.isStatus(next(400), p.token(1), 401, 0, 1)
+	p.isStatus(next(400), p.token(2), 401, 0, 1)
+	p.isStatus(next(400), p.token(3), 503, 36, 0)
+	p.isStatus(next(800), p.token(4), 503, 18, 0)
+}

@@ -34,7 +34,8 @@ type check struct {
 func catalogue() []check {
 	return slices.Concat(
 		reachChecks, callChecks, challengeChecks, tokenChecks, placeChecks, resourceChecks,
-		serverChecks, memberChecks, wayChecks, endpointChecks, registerChecks, tryChecks, withTokenChecks, browserChecks,
+		serverChecks, memberChecks, wayChecks, endpointChecks, registerChecks, tryChecks, browserChecks,
+		withTokenChecks, useChecks, signInChecks, grantChecks, refreshChecks,
 	)
 }
 

@@ -20,7 +20,7 @@ var withTokenChecks = []check{
 		Clients:  everyone,
 	}, func(w *walk) []string {
 		e := w.call("token.session")
-		return saw(w.unauthorized() != nil && (e.code() == http.StatusUnauthorized || e.code() == http.StatusForbidden),
+		return saw(w.unauthorized() != nil && e.code() == http.StatusUnauthorized,
 			fmt.Sprintf("%s with WWW-Authenticate %s; the token has %s", e, quoted(e.get("WWW-Authenticate")), w.says()))
 	}},
 	{Entry{

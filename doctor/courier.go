@@ -25,6 +25,8 @@ type courier struct {
 	options  Options
 	inner    http.RoundTripper
 	network  *http.Transport // nil if Options.Transport replaces it
+	hide     *secrets        // what no record and no progress shows
+	most     int             // requests
 	requests int             // sent
 	bytes    int             // read
 }
@@ -37,7 +39,7 @@ type question struct {
 }
 
 func newCourier(o Options, judge *judge) *courier {
-	c := &courier{options: o, inner: o.Transport}
+	c := &courier{options: o, inner: o.Transport, hide: &secrets{}, most: MaxRequests}
 	if c.inner == nil {
 		c.network = &http.Transport{ // no proxy: each address is judged here
 			DialContext:            judge.dial,
@@ -62,6 +64,7 @@ func (c *courier) close() {
 // ask sends one request. It follows no redirect, and always returns an exchange.
 func (c *courier) ask(ctx context.Context, q question) *exchange {
 	e := &exchange{place: q.place, method: q.method, url: q.url, sent: q.header, asked: c.options.Now()}
+	defer c.hide.scrub(e)
 	if why := c.spent(ctx); why != "" {
 		e.failure, e.reason = failBudget, why
 		return e
@@ -70,7 +73,7 @@ func (c *courier) ask(ctx context.Context, q question) *exchange {
 	defer cancel()
 	c.requests++
 	if c.options.Progress != nil {
-		c.options.Progress(q.method, q.url)
+		c.options.Progress(q.method, c.hide.redact(q.url))
 	}
 	answer, err := c.send(ctx, q, e)
 	if err != nil {
@@ -91,8 +94,8 @@ func (c *courier) spent(ctx context.Context) string {
 	switch {
 	case ctx.Err() != nil:
 		return "the time was over"
-	case c.requests >= MaxRequests:
-		return fmt.Sprintf("%d requests were sent", MaxRequests)
+	case c.requests >= c.most:
+		return fmt.Sprintf("%d requests were sent", c.most)
 	case c.bytes >= MaxBytes:
 		return fmt.Sprintf("%d bytes were read", MaxBytes)
 	}
@@ -124,6 +127,9 @@ func (c *courier) send(ctx context.Context, q question, e *exchange) (*http.Resp
 func (c *courier) read(answer *http.Response, e *exchange) {
 	limit := min(MaxBody, MaxBytes-c.bytes)
 	if e.media() == "text/event-stream" {
+		if e.method == http.MethodGet { // nothing may come for hours
+			return
+		}
 		limit = 4 << 10
 		buffer := make([]byte, limit)
 		n, _ := answer.Body.Read(buffer)

@@ -15,7 +15,7 @@
 // record and open no connections. Time, requests and bytes are bounded. The target chooses the
 // addresses that it names, so each is judged after its lookup: see [Options].AllowHosts.
 //
-// Nothing is changed at the servers unless [Options].Register is set, and no token of anybody is
+// Nothing is changed at the servers unless [Options].Register or SignIn is set, and no token of anybody is
 // sent but [Options].Token.
 package doctor
 
@@ -32,7 +32,8 @@ import (
 
 // The bounds of one examination.
 const (
-	// MaxTime is the time until an examination ends, whatever it has not asked by then.
+	// MaxTime is the time until an examination without a sign-in ends, whatever it has not asked by
+	// then.
 	MaxTime = 30 * time.Second
 	// MaxRequests bounds the requests.
 	MaxRequests = 60
@@ -64,6 +65,15 @@ type Options struct {
 	// revisions. It is sent to the target only, and appears in no report. It is neither
 	// refreshed nor revoked.
 	Token string
+	// SignIn, if set, shows a person the URL at which to sign in, for example in a browser, and
+	// returns at once. The doctor waits at a loopback address for the answer. It asks for a grant
+	// of its own, with which it also tries what a server must refuse, and ends it; what could not
+	// be removed is in [Report].Left. Bounds: [MaxWait] for the person, [MaxTime] before it, after
+	// it and for the removal, [MaxSignInRequests].
+	SignIn func(ctx context.Context, url string) error
+	// ClientID is the client that signs in: public, with the redirect URI http://127.0.0.1/callback
+	// at any port. Default: the doctor registers one, and removes it again.
+	ClientID string
 	// Roots verifies certificates. Default: those of the system.
 	Roots *x509.CertPool
 	// Transport replaces the network, for tests inside of one process. No address is judged.
@@ -92,17 +102,19 @@ func examine(ctx context.Context, target string, o Options, walk func(*walker, c
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, MaxTime)
-	defer cancel()
+	if err := o.tokenFits(u); err != nil {
+		return nil, err
+	}
 	if o.Now == nil {
 		o.Now = time.Now
 	}
 	w := newWalker(target, u, o)
 	defer w.courier.close()
-	walk(w, ctx)
+	w.within(ctx, func(ctx context.Context) { walk(w, ctx) })
 	if err := w.nothing(); err != nil {
 		return nil, err
 	}
+	w.withPerson(ctx)
 	return w.report(), nil
 }
 

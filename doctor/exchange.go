@@ -40,18 +40,6 @@ type exchange struct {
 	expires time.Time     // when the certificate of the server ends; zero without TLS
 }
 
-// hide replaces secrets in what a server sent back, before anything is cut.
-func (e *exchange) hide(secrets []string) {
-	for _, secret := range secrets {
-		e.body = bytes.ReplaceAll(e.body, []byte(secret), []byte("[token]"))
-		for _, values := range e.header {
-			for i := range values {
-				values[i] = strings.ReplaceAll(values[i], secret, "[token]")
-			}
-		}
-	}
-}
-
 // ok reports whether the answer is 200.
 func (e *exchange) ok() bool { return e != nil && e.status == http.StatusOK }
 
@@ -196,7 +184,7 @@ type walk struct {
 	servers   []*server
 	skipped   []string // authorization servers that were not asked, because there are too many
 	token     string   // that the protected server was asked with, "" for none
-	secrets   []string // that must not be shown
+	signIn    *signIn  // nil without one
 	left      []string // what was registered and could not be removed
 }
 

@@ -44,7 +44,7 @@ func healthy(target, issuer string) *stable {
 		},
 		server: map[string]any{
 			"issuer": issuer, "authorization_endpoint": issuer + "/authorize", "token_endpoint": issuer + "/token",
-			"registration_endpoint": issuer + "/register", "jwks_uri": issuer + "/jwks.json",
+			"registration_endpoint": issuer + "/register", "revocation_endpoint": issuer + "/revoke", "jwks_uri": issuer + "/jwks.json",
 			"response_types_supported": []string{"code"}, "grant_types_supported": []string{"authorization_code", "refresh_token"},
 			"code_challenge_methods_supported":               []string{"S256"},
 			"token_endpoint_auth_methods_supported":          []string{"none", "client_secret_basic"},
@@ -111,6 +111,7 @@ func (s *stable) openServer() {
 	s.routes["POST "+s.issuer+"/register"] = s.register
 	s.routes["POST "+s.issuer+"/token"] = answer(401, "application/json", `{"error":"invalid_client"}`,
 		"Access-Control-Allow-Origin", "*", "Cache-Control", "no-store")
+	s.routes["POST "+s.issuer+"/revoke"] = answer(200, "", "")
 	s.routes["DELETE "+s.issuer+"/register/client-of-this-test"] = answer(204, "", "")
 	s.routes["GET "+s.issuer+"/authorize"] = s.authorize
 }

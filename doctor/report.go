@@ -30,7 +30,7 @@ type Report struct {
 	Findings []Finding `json:"findings"`
 	// As tells for each client how far it comes.
 	As []Way `json:"as,omitempty"`
-	// Left lists what the examination registered and could not remove.
+	// Left lists what a sign-in registered and was granted, and could not be removed.
 	Left []string `json:"left,omitempty"`
 }
 
@@ -61,7 +61,7 @@ func (r *Report) Worst() Severity {
 func (w *walker) report() *Report {
 	r := &Report{Target: w.target, Findings: []Finding{}, Left: w.left}
 	for _, c := range catalogue() {
-		for _, saw := range c.look(&w.walk) {
+		for _, saw := range unique(c.look(&w.walk)) {
 			r.Findings = append(r.Findings, c.finding(&w.walk, saw))
 		}
 	}

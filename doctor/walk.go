@@ -17,13 +17,13 @@ type walker struct {
 	url     *url.URL
 	options Options
 	courier *courier
+	hide    *secrets     // what no record may have
+	back    *redirection // where a sign-in comes back, nil without one
 }
 
 func newWalker(target string, u *url.URL, o Options) *walker {
-	return &walker{
-		walk: walk{target: target, now: o.Now()},
-		url:  u, options: o, courier: newCourier(o, newJudge(u.Hostname(), o)),
-	}
+	c := newCourier(o, newJudge(u.Hostname(), o))
+	return &walker{walk: walk{target: target, now: o.Now()}, url: u, options: o, courier: c, hide: c.hide}
 }
 
 // The protocol revisions that are tried.
@@ -45,13 +45,12 @@ const (
 	unknownBody = `{"jsonrpc":"2.0","id":1,"method":"doctor/unknown","params":{}}`
 )
 
-// ask sends a question, records it, and returns the answer.
+// ask sends a question, records it, and returns the answer, without the secrets that are known.
 func (w *walker) ask(ctx context.Context, q question) *exchange {
 	if q.header == nil {
 		q.header = http.Header{}
 	}
 	e := w.courier.ask(ctx, q)
-	e.hide(w.secrets)
 	w.exchanges = append(w.exchanges, e)
 	return e
 }

@@ -86,7 +86,7 @@ func (w *walker) endpoint(d *document, name string) string {
 	if err != nil || u.Host == "" || u.User != nil || (u.Scheme != "https" && u.Scheme != "http") {
 		return ""
 	}
-	return at
+	return u.String() // escapes what a terminal might take for a command
 }
 
 // tokenEndpoint asks for a token with a code and a client that do not exist.

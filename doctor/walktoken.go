@@ -17,7 +17,7 @@ func (w *walker) withToken(ctx context.Context, token string) {
 	if token == "" || plain(w.target) {
 		return
 	}
-	w.secrets = append(w.secrets, token)
+	w.hide.add(token)
 	w.token = token
 	bearer := http.Header{"Authorization": {"Bearer " + token}}
 	w.ask(ctx, w.message("token.stateless", stateless, discoverBody, bearer))
@@ -27,9 +27,11 @@ func (w *walker) withToken(ctx context.Context, token string) {
 	lost["Mcp-Session-Id"] = []string{"doctor-no-such-session"}
 	w.ask(ctx, w.message("token.lost", sessions, listBody, lost))
 	if changed, ok := altered(token); ok {
+		w.hide.add(changed)
 		w.ask(ctx, w.message("token.altered", sessions, initializeBody, http.Header{"Authorization": {"Bearer " + changed}}))
 	}
-	if session.get("Mcp-Session-Id") != "" {
+	if id := session.get("Mcp-Session-Id"); id != "" {
+		w.ask(ctx, w.message("token.alone", sessions, listBody, http.Header{"Mcp-Session-Id": {id}}))
 		w.ask(ctx, question{"token.end", http.MethodDelete, w.target, inSession(session, bearer), ""})
 	}
 }

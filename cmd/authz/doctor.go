@@ -8,11 +8,13 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"slices"
 	"strings"
 
 	"golang.org/x/term"
 
+	"gatehouse.example/cmd/authz/internal/settings"
 	"gatehouse.example/doctor"
 )
 
@@ -21,6 +23,8 @@ type doctorVerb struct {
 	URL       string   `arg:"" optional:"" help:"The URL of the protected server, as clients are given it."`
 	Server    string   `placeholder:"ISSUER" help:"Examine an authorization server alone."`
 	Register  bool     `help:"Register clients as the recorded ones do, try redirect URIs and PKCE with one, and remove them again."`
+	SignIn    bool     `xor:"token" help:"Open the browser ($$BROWSER, else xdg-open), and judge a sign-in and its tokens with a client of the doctor's own."`
+	ClientID  string   `name:"client-id" placeholder:"ID" help:"With --sign-in, be this client instead of registering: public, with the redirect URI http://127.0.0.1/callback at any port."`
 	Token     string   `placeholder:"TOKEN" xor:"token" help:"Also ask with this access token, and judge it. Other users of the machine can read the command line: better use --token-file."`
 	TokenFile string   `placeholder:"FILE" xor:"token" help:"A file with the access token; - is standard input."`
 	As        string   `placeholder:"CLIENT" help:"Play one client only: claude-code, codex, vscode, cursor, gemini-cli, inspector, mcp-remote, go-sdk or typescript-sdk."`
@@ -39,14 +43,8 @@ func (v *doctorVerb) Run(ctx context.Context, p *program) error {
 	if v.List {
 		return v.list(p)
 	}
-	if (v.URL == "") == (v.Server == "") {
-		return usageError{errors.New("give the URL of a server, or --server ISSUER")}
-	}
-	if v.As != "" && !slices.Contains(doctor.Clients(), v.As) {
-		return usageError{fmt.Errorf("--as takes one of %s", strings.Join(doctor.Clients(), ", "))}
-	}
-	if v.As != "" && v.Server != "" {
-		return usageError{errors.New("--as plays a client at a protected server: give its URL, without --server")}
+	if err := v.mistake(); err != nil {
+		return usageError{err}
 	}
 	report, err := v.examine(ctx, p)
 	if err != nil {
@@ -66,12 +64,30 @@ func (v *doctorVerb) Run(ctx context.Context, p *program) error {
 	return nil
 }
 
+// mistake returns what is wrong with the command line.
+func (v *doctorVerb) mistake() error {
+	switch {
+	case (v.URL == "") == (v.Server == ""):
+		return errors.New("give the URL of a server, or --server ISSUER")
+	case v.As != "" && !slices.Contains(doctor.Clients(), v.As):
+		return fmt.Errorf("--as takes one of %s", strings.Join(doctor.Clients(), ", "))
+	case v.Server != "" && (v.As != "" || v.SignIn || v.Token != "" || v.TokenFile != ""):
+		return errors.New("--as, --sign-in and --token are for a protected server: give its URL, without --server")
+	case v.ClientID != "" && !v.SignIn:
+		return errors.New("--client-id is of use with --sign-in only")
+	}
+	return nil
+}
+
 func (v *doctorVerb) examine(ctx context.Context, p *program) (*doctor.Report, error) {
 	token, err := v.token(p)
 	if err != nil {
 		return nil, err
 	}
-	o := doctor.Options{Token: token, Register: v.Register, AllowHosts: v.AllowHost}
+	o := doctor.Options{Token: token, ClientID: v.ClientID, Register: v.Register, AllowHosts: v.AllowHost}
+	if v.SignIn {
+		o.SignIn = p.openBrowser
+	}
 	if terminal(p.stderr) {
 		o.Progress = func(method, url string) { fmt.Fprintf(p.stderr, "\r\x1b[K%s %s", method, doctor.Clean(url)) }
 		defer fmt.Fprint(p.stderr, "\r\x1b[K")
@@ -97,6 +113,21 @@ func (v *doctorVerb) print(p *program, report *doctor.Report) error {
 		return err
 	}
 	return report.WriteText(p.stdout, terminal(p.stdout) && os.Getenv("NO_COLOR") == "")
+}
+
+// openBrowser prints a URL and opens it in a browser, if there is one. The URL has no secret, and the
+// browser does not inherit ours.
+func (p *program) openBrowser(_ context.Context, url string) error {
+	fmt.Fprintf(p.stderr, "\nSign in at:\n%s\n", url)
+	command := strings.Fields(cmp.Or(strings.TrimSpace(os.Getenv("BROWSER")), "xdg-open"))
+	browser := exec.Command(command[0], append(command[1:], url)...)
+	browser.Env = slices.DeleteFunc(os.Environ(), func(pair string) bool { return strings.HasPrefix(pair, settings.Prefix) })
+	if err := browser.Start(); err != nil {
+		fmt.Fprintf(p.stderr, "(%s does not start: open it yourself)\n", command[0])
+		return nil
+	}
+	go func() { _ = browser.Wait() }()
+	return nil
 }
 
 // token returns the access token, "" for none.

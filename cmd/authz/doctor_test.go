@@ -66,6 +66,7 @@ func TestDoctor(t *testing.T) {
 		{at + "/ill --sarif", exitRefused},
 		{at + "/well --token-file /nowhere", exitUsage},
 		{at + "/well --token a --token-file b", exitUsage},
+		{"--sign-in --server " + at, exitUsage},
 		{at + "/ill --as go-sdk", exitRefused},
 		{at + "/ill --as codex", exitDone},
 		{at + "/ill --as nobody", exitUsage},

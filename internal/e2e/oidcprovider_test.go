@@ -10,6 +10,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -43,9 +44,8 @@ func startPanva(t *testing.T, redirect string, more map[string]any) *panva {
 	metadata := map[string]any{
 		"client_id": "gatehouse", "client_secret": "secret", "redirect_uris": []string{redirect}, "grant_types": []string{"authorization_code", "refresh_token"},
 	}
-	for name, value := range more {
-		metadata[name] = value
-	}
+	maps.Copy(metadata, more)
+	maps.DeleteFunc(metadata, func(_ string, value any) bool { return value == nil })
 	argument, err := json.Marshal(metadata)
 	if err != nil {
 		t.Fatal(err)

@@ -2,11 +2,13 @@ package authz_test
 
 import (
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"gatehouse.example/audit"
 	"gatehouse.example/authz"
 	"gatehouse.example/dcr"
 	"gatehouse.example/metadata"
@@ -139,6 +141,52 @@ func TestReloadResetsNoLimit(t *testing.T) {
 			t.Errorf("a password can be guessed again: %d", got)
 		}
 	}
+}
+
+// TestReloadResetsNoLimitOfThisProcess: the same for what each process counts by itself: requests, and
+// what was sent to a provider and came to nothing.
+func TestReloadResetsNoLimitOfThisProcess(t *testing.T) {
+	t.Parallel()
+	p := newAtProvider(t, func(c *authz.Config) { c.Limits.Introspection = 3 })
+	ask := map[string]func() int{
+		"introspection":   func() int { return p.introspect("none").status },
+		"logout tokens":   func() int { return p.sendLogout("company", form("logout_token", "x.y.z")).status },
+		"another's limit": func() int { return p.sendLogout("other", form("logout_token", "x.y.z")).status },
+	}
+	for name, send := range ask {
+		for n := 0; send() != http.StatusTooManyRequests; n++ {
+			if n > 1000 {
+				t.Fatalf("%s have no limit", name)
+			}
+		}
+	}
+	for _, change := range []func(*authz.Config){
+		unchanged,
+		func(c *authz.Config) { c.Limits.Introspection = 4 },
+		func(c *authz.Config) {
+			c.Providers = slices.Clone(c.Providers)
+			c.Providers[0].Name = "Another name"
+		},
+	} {
+		p.mustReload(change)
+		for name, send := range ask {
+			if got := send(); got != http.StatusTooManyRequests {
+				t.Errorf("%s count from nothing after a reload: %d", name, got)
+			}
+		}
+	}
+}
+
+// TestReloadIsAudited: the audit trail has each configuration that is in force, and no other.
+func TestReloadIsAudited(t *testing.T) {
+	t.Parallel()
+	h, trail := audited(t)
+	h.mustReload(unchanged)
+	trail.want(t, "a reload", audit.SettingsChanged)
+	if err := h.reload(func(c *authz.Config) { c.AccessTokenTTL = 2 * time.Hour }); err == nil {
+		t.Error("a mistake is in force")
+	}
+	trail.want(t, "a mistake")
 }
 
 // TestReloadKeepsWork: what requests left to be done later is done by the server that goes on.

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"gatehouse.example/audit"
 	"gatehouse.example/authz/internal/keyring"
 	"gatehouse.example/authz/internal/passkey"
 	"gatehouse.example/authz/internal/throttle"
@@ -93,6 +94,7 @@ func (s *Server) Reload(ctx context.Context, cfg Config) error {
 		return err
 	}
 	s.latest.Store(next)
+	next.happened(ctx, fact{kind: audit.SettingsChanged, by: audit.ByServer, how: "reloaded"})
 	return nil
 }
 

@@ -256,3 +256,25 @@ func TestInertText(t *testing.T) {
 		t.Errorf("it reads back as %q, %q", last.Name, last.Target)
 	}
 }
+
+// BenchmarkRecord measures what an event adds to a request.
+func BenchmarkRecord(b *testing.B) {
+	key, err := trail.NewKey(bytes.Repeat([]byte("k"), 32), "https://auth.example.com")
+	if err != nil {
+		b.Fatal(err)
+	}
+	tr, err := trail.Open(b.Context(), trail.Config{Path: b.TempDir() + "/audit.jsonl", Key: &key})
+	if err != nil {
+		b.Fatal(err)
+	}
+	e := audit.Event{
+		Kind: audit.TokenRefreshed, By: audit.ByClient, Person: "ClP8FoH6PBb_LNXM13gqpA", Client: "tts3pzQo-4XsvEzroINogw", Grant: "lQOanmMMGlUseDu5bvVYjw",
+		Token: "XADBB0GHRQ-NijxJHz-z9Q", Resources: audit.Resources("https://notes.example.com/mcp"), Scopes: audit.Scopes("notes:read", "notes:write"),
+	}
+	for b.Loop() {
+		tr.Record(e)
+	}
+	if err := tr.Close(b.Context()); err != nil {
+		b.Fatal(err)
+	}
+}

@@ -126,7 +126,7 @@ func (v *gatewayVerb) Run(ctx context.Context, p *program, k *kong.Context) erro
 	if err := now.put(plan); err != nil {
 		return err
 	}
-	gate, reloads := &now.gate, newReloader(now.reload, log, p.reloadRest)
+	gate, reloads := &now.gate, newReloader(recorded.told(now.reload), log, p.reloadRest)
 	st.grace, st.streams, st.notice = p.grace, newStreams(), gate.Stop
 	st.bounds, st.headers = s.listenSettings, plan.headers()
 	for _, sentence := range append(warnings, s.exposed(st.public.Addr())...) {

@@ -116,4 +116,4 @@ func TestGoLine(t *testing.T) {
 }
 
 // deadline is the time for which a test waits for an event that takes milliseconds.
-const deadline = 10 * time.Second
+const deadline = 30 * time.Second

@@ -384,3 +384,26 @@ func TestWhoMayReload(t *testing.T) {
 		t.Errorf("%d reloads, want 3", asked)
 	}
 }
+
+// TestReloadOfWhatIsMadeUp: what --dev made up at the start stays, and of a registry that the server
+// carries what needs a restart is named.
+func TestReloadOfWhatIsMadeUp(t *testing.T) {
+	t.Parallel()
+	const dev = "dev: true\nregistry-at: /registry\n"
+	r := startReloading(t, "serve", dev, nil)
+	for _, one := range []struct {
+		text             string
+		changed, restart []string
+	}{
+		{dev, nil, nil},
+		{dev + "registry: {title: Other}\n", nil, []string{"registry"}},
+		{dev + "pages: {name: Other}\n", []string{"pages"}, []string{"registry"}},
+		{dev + "dev-resource: [http://127.0.0.1:8085/mcp]\n", []string{"dev-resource", "resources", "pages"}, []string{"registry"}},
+	} {
+		r.write(t, one.text)
+		got := r.reload(t)
+		if !got.Done || !slices.Equal(keysIn(got.Changed), one.changed) || !slices.Equal(keysIn(got.Restart), one.restart) {
+			t.Errorf("%s: %+v", one.text, got)
+		}
+	}
+}

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"gatehouse.example/middleware/middlewaretest"
 )
@@ -133,9 +134,14 @@ func TestStreamsLiveThroughReloads(t *testing.T) {
 	more := make(chan string)
 	streaming := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "text/event-stream")
-		for text := range more {
-			fmt.Fprintf(w, "data: %s\n\n", text)
-			_ = http.NewResponseController(w).Flush()
+		for {
+			select {
+			case text := <-more:
+				fmt.Fprintf(w, "data: %s\n\n", text)
+				_ = http.NewResponseController(w).Flush()
+			case <-r.Context().Done():
+				return
+			}
 		}
 	}))
 	t.Cleanup(streaming.Close)
@@ -156,7 +162,15 @@ func TestStreamsLiveThroughReloads(t *testing.T) {
 		}
 		opened <- res
 	}()
-	more <- "first"
+	say := func(text string) {
+		t.Helper()
+		select {
+		case more <- text:
+		case <-time.After(deadline):
+			t.Fatalf("nobody is there to say %q", text)
+		}
+	}
+	say("first")
 	res := <-opened
 	if res == nil {
 		t.FailNow()
@@ -201,11 +215,10 @@ func TestStreamsLiveThroughReloads(t *testing.T) {
 			t.Errorf("%+v", got)
 		}
 		if i%5 == 0 {
-			more <- fmt.Sprint(i)
+			say(fmt.Sprint(i))
 			read(fmt.Sprint(i))
 		}
 	}
 	close(done)
 	work.Wait()
-	close(more)
 }

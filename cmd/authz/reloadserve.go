@@ -38,7 +38,8 @@ type serving struct {
 	args     []string // of the command line
 	flags    []*kong.Flag
 	origins  map[string]settings.Origin
-	registry *registryServe // a copy, as it was read; nil for none
+	registry *registryServe // a copy, as it was read at the start; nil for none
+	listed   pagesSection   // the look of its pages
 	warnings []string
 	front    *authz.Server
 	log      *slog.Logger
@@ -48,7 +49,7 @@ type serving struct {
 func newServing(p *program, k *kong.Context, s *serveSettings, l *loaded, log *slog.Logger) *serving {
 	return &serving{
 		serveSettings: s, program: p, args: k.Args, flags: k.Selected().Flags, origins: l.origins,
-		registry: registryCopy(l.registry), warnings: l.warnings, log: log,
+		registry: registryCopy(l.registry), listed: s.Pages, warnings: l.warnings, log: log,
 	}
 }
 
@@ -134,10 +135,10 @@ func (v *serving) takeOver(next *serving) (changed, restart []change) {
 	if v.registryDiffers(next) {
 		restart = append(restart, change{Key: "registry"})
 	}
-	if v.registry != nil && !reflect.DeepEqual(v.Pages, next.Pages) {
+	if v.registry != nil && !reflect.DeepEqual(v.listed, next.listed) {
 		restart = append(restart, change{Key: "registry", What: "the look of its pages"})
 	}
-	next.registry = v.registry
+	next.registry, next.listed = v.registry, v.listed
 	return changed, restart
 }
 

@@ -210,3 +210,13 @@ func TestTokenOnTheWay(t *testing.T) {
 		}
 	}
 }
+
+// TestForgedState: a code that comes back with another state is not redeemed (RFC 6749 section 10.12).
+func TestForgedState(t *testing.T) {
+	c := newClinic(t)
+	c.comeBack = func(v url.Values) { v.Set("state", "of somebody else") }
+	c.tell = func(url.Values, map[string]any) { t.Error("the code was redeemed") }
+	if got := above(c.examined(c.visit)); !slices.Equal(got, []string{"sign-in-state"}) || !c.deleted {
+		t.Errorf("found %v; registration deleted: %t", got, c.deleted)
+	}
+}

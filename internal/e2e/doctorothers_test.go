@@ -71,8 +71,12 @@ func startGoSDK(t *testing.T, issuer string) string {
 	mux.Handle("/.well-known/oauth-protected-resource", auth.ProtectedResourceMetadataHandler(&oauthex.ProtectedResourceMetadata{
 		Resource: server.URL + "/opaque", AuthorizationServers: []string{issuer}, ScopesSupported: []string{"notes:read", "notes:write"},
 	}))
-	handler := mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return mcp.NewServer(&mcp.Implementation{Name: "example", Version: "1"}, nil) }, nil)
-	verify := func(ctx context.Context, token string, _ *http.Request) (*auth.TokenInfo, error) { return asks(ctx, issuer, token) }
+	handler := mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server {
+		return mcp.NewServer(&mcp.Implementation{Name: "example", Version: "1"}, nil)
+	}, nil)
+	verify := func(ctx context.Context, token string, _ *http.Request) (*auth.TokenInfo, error) {
+		return asks(ctx, issuer, token)
+	}
 	mux.Handle("/opaque", auth.RequireBearerToken(verify, &auth.RequireBearerTokenOptions{
 		Scopes: []string{"notes:read"}, ResourceMetadataURL: server.URL + "/.well-known/oauth-protected-resource",
 	})(handler))

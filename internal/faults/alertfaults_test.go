@@ -36,7 +36,7 @@ import (
 func (w *watch) faults() []fault {
 	return []fault{
 		w.killed(), w.withoutStore(), w.withFullStore(), w.withSlowStore(), w.withOtherStore(), w.withReplays(), w.guessed(), w.crowded(),
-		w.occupied(), w.withoutWeb(), w.withShortCertificate(), w.withBrokenCertificate(), w.withOldKey(), w.withoutUpstream(), w.withoutIssuer(), w.outOfStep(),
+		w.occupied(), w.withoutWeb(), w.withoutProvider(), w.withShortCertificate(), w.withBrokenCertificate(), w.withOldKey(), w.withoutUpstream(), w.withoutIssuer(), w.outOfStep(),
 		w.busyAndWell(),
 	}
 }
@@ -174,7 +174,7 @@ func (w *watch) guessed() fault {
 	f, at, instance := w.server("embedded:", "--trusted-proxies", "127.0.0.0/8")
 	p := f.newParty(at)
 	form, cookies := p.signInPage(at)
-	return fault{instance: instance, alerts: []string{"GatehouseGuessing"}, others: []string{"GatehouseSignInsWait"}, cause: func(ctx context.Context) {
+	return fault{instance: instance, alerts: []string{"GatehouseGuessing"}, others: []string{"GatehouseSignInsWait"}, heavy: true, cause: func(ctx context.Context) {
 		for i := 0; ctx.Err() == nil && i < 200; i++ {
 			p.tryPassword(at, form, cookies, fmt.Sprint("nobody", i), "guess", fmt.Sprintf("198.18.%d.1", i))
 		}
@@ -186,7 +186,7 @@ func (w *watch) crowded() fault {
 	f, at, instance := w.server("embedded:")
 	p := f.newParty(at)
 	form, cookies := p.signInPage(at)
-	return fault{instance: instance, alerts: []string{"GatehouseSignInsWait"}, others: []string{"GatehouseRequestsFail"}, cause: func(ctx context.Context) {
+	return fault{instance: instance, alerts: []string{"GatehouseSignInsWait"}, others: []string{"GatehouseRequestsFail"}, heavy: true, cause: func(ctx context.Context) {
 		crowd(80, 80, func(int) {
 			for ctx.Err() == nil {
 				p.tryPassword(at, form, cookies, personName, personPassword, "")
@@ -218,6 +218,43 @@ func (w *watch) withoutWeb() fault {
 			i++
 			at.call("authorize", newRequest(http.MethodGet, f.issuer+"/authorize?response_type=code&client_id="+url.QueryEscape(fmt.Sprintf("http://127.0.0.1:9/%d.json", i)), ""))
 		})
+	}}
+}
+
+// withoutProvider has a sign-in provider that fails.
+func (w *watch) withoutProvider() fault {
+	provider := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) { rw.WriteHeader(http.StatusServiceUnavailable) }))
+	w.t.Cleanup(provider.Close)
+	file := filepath.Join(w.t.TempDir(), "gatehouse.yaml")
+	secret := filepath.Join(filepath.Dir(file), "secret")
+	for name, text := range map[string]string{secret: "the-secret-at-the-company", file: fmt.Sprintf(`sign-in:
+  providers:
+    - id: company
+      preset: oidc
+      issuer: %s
+      client_id: gatehouse
+      client_secret_file: %s
+      allow: {anybody: true}
+`, provider.URL, secret)} {
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+	f, at, instance := w.server("embedded:", "--config", file)
+	p := f.newParty(at)
+	form, cookies := p.signInPage(at)
+	leave := func(form url.Values) answer {
+		r := newForm(p.issuer+"/login", form)
+		for _, c := range cookies {
+			r.AddCookie(c)
+		}
+		return at.call("login", r)
+	}
+	form.Del("username")
+	form.Set("provider", "company")
+	_, decision := parseForm(leave(form).body)
+	return fault{instance: instance, alerts: []string{"GatehouseProviderFails"}, others: []string{"GatehouseRequestsFail"}, early: true, cause: func(ctx context.Context) {
+		again(ctx, func() { leave(decision) })
 	}}
 }
 

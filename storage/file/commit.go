@@ -66,6 +66,9 @@ func (b *Backend) changeAnyway(ctx context.Context, do func(tx *bolt.Tx) error) 
 	if err := b.committer.failure(); err != nil {
 		return err
 	}
+	if err := ctx.Err(); err != nil { // below it would be chance whether the change is begun
+		return err
+	}
 	c := &change{do: do, done: make(chan error, 1)}
 	select {
 	case b.committer.waiting <- c:

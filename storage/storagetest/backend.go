@@ -440,8 +440,7 @@ func testCancelled(t *testing.T, b storage.Backend) {
 		"IndexPageBefore": func(ctx context.Context) error { _, err := b.IndexPageBefore(ctx, index, "", 1); return err },
 	} {
 		for range 20 { // that it has no effect must not be chance
-			err := call(cancelled(t))
-			if err == nil || errors.Is(err, storage.ErrNotFound) || errors.Is(err, storage.ErrConflict) {
+			if err := call(cancelled(t)); err == nil || errors.Is(err, storage.ErrNotFound) || errors.Is(err, storage.ErrConflict) {
 				t.Fatalf("%s with a cancelled context returned error %v; want one that says so", method, err)
 			}
 		}

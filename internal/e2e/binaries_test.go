@@ -198,6 +198,16 @@ func (p *process) waitHealthy(t testing.TB) {
 	}
 }
 
+// until waits for a condition that other goroutines change.
+func until(t testing.TB, what string, condition func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(patience); !condition(); <-time.After(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("waited in vain until %s", what)
+		}
+	}
+}
+
 // awaitOutput waits until the process has written a text, which may arrive after its answer.
 func (p *process) awaitOutput(t testing.TB, text string) {
 	t.Helper()

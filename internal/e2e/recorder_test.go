@@ -12,19 +12,8 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"testing"
 	"time"
 )
-
-// until waits for a condition that other goroutines change.
-func until(t testing.TB, what string, condition func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(patience); !condition(); <-time.After(5 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("waited in vain until %s", what)
-		}
-	}
-}
 
 type counter struct {
 	mu sync.Mutex

@@ -24,7 +24,7 @@ import (
 const (
 	// version changes with every field of a message: one that the other side does not know would
 	// be left out silently.
-	version       = "1"
+	version       = "2"
 	operationPath = "/" + version + "/operation"
 
 	// The greatest size of a request and of an answer, in bytes.

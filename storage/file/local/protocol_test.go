@@ -188,6 +188,11 @@ var messages = map[string]string{
 		"Expected storage.Version, Operation storage.Version, TTL time.Duration, Listed []storage.Listing{Index string, Entry string}, On storage.Lineage, " +
 		"Confirmation bool, Forgettable bool} " +
 		"answer{Items []storage.Item{Data []uint8, Version storage.Version}, Names []string, Next string, Number int, Lineage storage.Lineage, Fault string, Text string}",
+	"2": "request{Method string, Key string, Index string, Keys []string, Entry string, Prefix string, After string, Limit int, Data []uint8, Any bool, " +
+		"Expected storage.Version, Operation storage.Version, TTL time.Duration, Listed []storage.Listing{Index string, Entry string}, On storage.Lineage, " +
+		"Confirmation bool, Forgettable bool, Pool string, Counts []storage.Count{Area int, Name string, Per time.Duration, Need time.Duration, Spend time.Duration}} " +
+		"answer{Items []storage.Item{Data []uint8, Version storage.Version}, Names []string, Next string, Number int, Lineage storage.Lineage, " +
+		"Counted storage.Counted{Done bool, Owed []time.Duration}, Fault string, Text string}",
 }
 
 // TestVersion: the messages have the fields of their version.

@@ -164,15 +164,15 @@ func (s *stand) server(ctx context.Context, name, binary string, n, processes in
 		name: name, host: host, origin: issuer, metadata: "/.well-known/oauth-authorization-server",
 		basic: "Basic " + base64.StdEncoding.EncodeToString([]byte("notes:"+url.QueryEscape(secret))),
 	}
-	if err := s.addPerson(ctx, binary, n); err != nil {
-		return nil, err
-	}
 	for range processes {
 		p, address, admin, err := s.serve(ctx, binary, n)
 		if err != nil {
 			return nil, err
 		}
 		t.processes, t.addresses, t.metrics = append(t.processes, p), append(t.addresses, address), append(t.metrics, admin)
+	}
+	if err := s.addPerson(ctx, binary, n); err != nil {
+		return nil, err
 	}
 	return t, t.enroll()
 }
@@ -212,7 +212,8 @@ func (s *stand) listening(ctx context.Context, ready func(address string) error,
 	return p, address, err
 }
 
-// addPerson adds the one person; with --dev, which the store in memory needs, there is one.
+// addPerson adds the one person to the store of a server that runs; with --dev, which the store in
+// memory needs, there is one.
 func (s *stand) addPerson(ctx context.Context, binary string, n int) error {
 	if s.store == "memory" {
 		return nil

@@ -28,14 +28,14 @@ const startRounds = 5
 func (s *stand) starts(ctx context.Context, floor string) (out []startPoint, err error) {
 	for i, binary := range s.binaries {
 		const database = 14
-		if i == 0 {
-			if err := s.addPerson(ctx, binary, database); err != nil {
-				return nil, err
-			}
-		}
 		p, err := s.startsOf(ctx, binary, func() (*process, error) {
 			p, _, _, err := s.serve(ctx, binary, database)
 			return p, err
+		}, func() error {
+			if i > 0 {
+				return nil
+			}
+			return s.addPerson(ctx, binary, database)
 		})
 		if err != nil {
 			return nil, err
@@ -52,12 +52,14 @@ func (s *stand) starts(ctx context.Context, floor string) (out []startPoint, err
 	p, err := s.startsOf(ctx, floor, func() (*process, error) {
 		p, _, err := s.serveFloor(ctx, floor)
 		return p, err
-	})
+	}, func() error { return nil })
 	p.Server = floorName
 	return append(out, p), err
 }
 
-func (s *stand) startsOf(ctx context.Context, binary string, serve func() (*process, error)) (startPoint, error) {
+// startsOf starts a server several times. After the first time, which makes keys and fills the file
+// cache and is not counted, it calls settle.
+func (s *stand) startsOf(ctx context.Context, binary string, serve func() (*process, error), settle func() error) (startPoint, error) {
 	var took, used, resident []float64
 	for n := range startRounds + 1 {
 		began := time.Now()
@@ -74,11 +76,16 @@ func (s *stand) startsOf(ctx context.Context, binary string, serve func() (*proc
 		case <-ctx.Done():
 		case <-time.After(min(s.duration, time.Second)):
 		}
-		if n > 0 { // the first one makes keys and fills the file cache
+		if n == 0 {
+			err = settle()
+		} else {
 			took, used = append(took, elapsed.Seconds()*1e3), append(used, spent.Seconds()*1e3)
 			resident = append(resident, float64(p.resident()))
 		}
 		p.stop()
+		if err != nil {
+			return startPoint{}, err
+		}
 	}
 	file, err := os.Stat(binary)
 	if err != nil {

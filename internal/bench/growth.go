@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -84,7 +85,7 @@ func (t *target) addGrants(ctx context.Context, store *storage.Store, n int) err
 		})
 	}
 	group.Wait()
-	return errors.Join(errs...)
+	return cmp.Or(errs...)
 }
 
 // addPeople stores people without a password and returns their subjects.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"encoding/base64"
 	"errors"
@@ -52,7 +53,7 @@ func introspect(t *target, w *wire) (worker, error) {
 	if err != nil {
 		return nil, err
 	}
-	body := []byte("token=" + url.QueryEscape(member(a.body, "access_token")))
+	body := []byte("token=" + url.QueryEscape(member(a.body, cmp.Or(t.introspects, "access_token"))))
 	return func() error {
 		a, err := w.post("/introspect", formType, t.basic, body)
 		return check(a, err, 200, `"active":true`)

@@ -6,7 +6,6 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
-	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -138,6 +137,8 @@ type target struct {
 	given     int         // how many of them workers have
 	workers   int
 	lacks     string // operations that it does not have
+	// introspects is the token that it introspects; empty means the access token.
+	introspects string
 }
 
 // wireTo returns a connection to the nth of its processes in turn, with the session.
@@ -162,7 +163,7 @@ func (t *target) heldTokens() []string {
 func (s *stand) server(ctx context.Context, name, binary string, n, processes int) (*target, error) {
 	t := &target{
 		name: name, host: host, origin: issuer, metadata: "/.well-known/oauth-authorization-server",
-		basic: "Basic " + base64.StdEncoding.EncodeToString([]byte("notes:"+url.QueryEscape(secret))),
+		basic: basic("notes", secret),
 	}
 	for range processes {
 		p, address, admin, err := s.serve(ctx, binary, n)

@@ -165,6 +165,16 @@ func (d *document) mistyped(names ...string) (wrong []string) {
 	return wrong
 }
 
+// lacks returns those members that do not exist.
+func (d *document) lacks(names ...string) (missing []string) {
+	for _, name := range names {
+		if !d.has(name) {
+			missing = append(missing, name)
+		}
+	}
+	return missing
+}
+
 // yes reports whether a member is true.
 func (d *document) yes(name string) bool {
 	if !d.found() {

@@ -11,6 +11,9 @@ type profile struct {
 	placed      bool     // uses a document only if its resource is the one expected in its place
 	strict      bool     // ends at a challenge with a quote that does not end, or an empty value
 	match       matching // how it compares the resource with the URL
+	typed       bool     // takes a document with a member of another type for none; needs redirect_uris of its registration
+	openID      bool     // needs the members that OpenID Connect requires, in OpenID Connect metadata
+	rootPaths   bool     // its fallback is at the root of the authorization server's host
 	mediaType   bool     // ends at metadata with another content type than application/json
 	fallback    bool     // without metadata of the server uses /authorize, /token and /register
 	next502     bool     // looks in the next place also after 502
@@ -72,7 +75,7 @@ var goSees = map[string]string{
 var profiles = []profile{
 	{
 		name: claudeCode, version: "2.1.330", dated: "2026-11-21", known: fromReports,
-		onlyLink: true, fallback: true, match: matchExactly, next502: true, needsCode: true, needsURLs: true,
+		onlyLink: true, fallback: true, match: matchExactly, next502: true, needsCode: true, typed: true, openID: true, rootPaths: true, needsURLs: true,
 		document: "https://claude.ai/oauth/claude-code-client-metadata", needsPublic: true, sees: typescriptSees,
 	},
 	{
@@ -85,7 +88,7 @@ var profiles = []profile{
 	},
 	{
 		name: cursor, version: "2026-09", dated: "2026-09-22", known: fromReports,
-		onlyLink: true, fallback: true, match: matchPrefix, next502: true, needsCode: true, needsURLs: true, sees: typescriptSees,
+		onlyLink: true, fallback: true, match: matchPrefix, next502: true, needsCode: true, typed: true, openID: true, rootPaths: true, needsURLs: true, sees: typescriptSees,
 	},
 	{
 		name: geminiCLI, version: "0.61.0", dated: "2026-11-21", known: fromReports,
@@ -93,18 +96,18 @@ var profiles = []profile{
 	},
 	{
 		name: inspector, version: "2.12.0", dated: "2026-11-21", known: fromSource,
-		onlyLink: true, fallback: true, match: matchPrefix, next502: true, needsCode: true, needsURLs: true, sees: typescriptSees,
+		onlyLink: true, fallback: true, match: matchPrefix, next502: true, needsCode: true, typed: true, openID: true, rootPaths: true, needsURLs: true, sees: typescriptSees,
 	},
 	{
 		name: mcpRemote, version: "0.15.1", dated: "2026-11-21", known: fromSource,
-		onlyLink: true, fallback: true, match: matchPrefix, next502: true, needsCode: true, needsURLs: true, sees: typescriptSees,
+		onlyLink: true, fallback: true, match: matchPrefix, next502: true, needsCode: true, typed: true, openID: true, rootPaths: true, needsURLs: true, sees: typescriptSees,
 	},
 	{
 		name: goSDK, version: "1.8.0", dated: "2026-11-23", known: fromSource,
-		placed: true, fallback: true, strict: true, match: matchExactly, mediaType: true, looseSlash: true, needsPKCE: true, needsHTTPS: true, sees: goSees,
+		placed: true, typed: true, fallback: true, strict: true, match: matchExactly, mediaType: true, looseSlash: true, needsPKCE: true, needsHTTPS: true, sees: goSees,
 	},
 	{
 		name: typescriptSDK, version: "2.4.0", dated: "2026-11-23", known: fromSource,
-		onlyLink: true, fallback: true, match: matchPrefix, next502: true, needsCode: true, needsURLs: true, sees: typescriptSees,
+		onlyLink: true, fallback: true, match: matchPrefix, next502: true, needsCode: true, typed: true, openID: true, rootPaths: true, needsURLs: true, sees: typescriptSees,
 	},
 }

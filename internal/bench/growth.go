@@ -88,11 +88,11 @@ func (t *target) register(ctx context.Context, n int) error {
 // grow stores people and grants until there are enough of them, and returns what each grant that
 // was added takes in Redis.
 func (s *stand) grow(ctx context.Context, t *target, database string, grants int) (bytes float64, err error) {
-	backend, err := redisstore.Open(ctx, redisstore.Options{URL: database})
+	backend, err := redisstore.Open(ctx, redisstore.Options{URL: database, PoolSize: writers})
 	if err != nil {
 		return 0, err
 	}
-	store, err := storage.New(backend, storage.Options{Issuer: issuer, MasterKeys: [][]byte{s.key[:]}})
+	store, err := storage.New(backend, storage.Options{Issuer: issuer, MasterKeys: [][]byte{s.key[:]}, WriteTime: answerTime})
 	if err != nil {
 		return 0, errors.Join(err, backend.Close())
 	}

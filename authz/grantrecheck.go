@@ -55,6 +55,7 @@ func (s *Server) recordUse(ctx context.Context, client storage.Client) error {
 		return unknownClient(err)
 	}
 	s.chores.deferWork(rest)
+	s.chores.softwareUsed(client)
 	return err
 }
 

@@ -32,7 +32,11 @@ func Sample(name string, s *Set, w io.Writer) error { return samples[name](s, w)
 
 // Calls returns how often a page calls a function, by its parsed text.
 func (s *Set) Calls(page, function string) (n int) {
-	for _, t := range s.pages[page].Templates() {
+	parsed, err := s.pages[page]()
+	if err != nil {
+		panic(err)
+	}
+	for _, t := range parsed.Templates() {
 		n += strings.Count(t.Tree.Root.String(), "{{"+function+" ")
 	}
 	return n

@@ -10,8 +10,8 @@ import (
 type kind struct {
 	styles, shared, names []string // the style, the files that all pages share, and the pages
 
-	// embedded returns the embedded pages. They are parsed once for all looks, which differ only in
-	// the data that the pages show.
+	// embedded returns the embedded pages. They are one for all looks, which differ only in the data
+	// that the pages show.
 	embedded func() (*translations, error)
 }
 
@@ -22,36 +22,28 @@ func newKind(styles, shared, names []string) *kind {
 		if err != nil {
 			return nil, err
 		}
-		return k.translate(from)
+		return k.translate(from), nil
 	})
 	return k
 }
 
-// translations are pages in each language. A language other than English is parsed when it is
-// first needed.
+// translations are pages in each language. A page is parsed when it is first shown in a language.
 type translations struct {
 	kind  *kind
 	from  files
 	byTag map[string]func() pages
 }
 
-// translate parses files in English: what parses in English does in every language.
-func (k *kind) translate(from files) (*translations, error) {
-	english, err := from.parsePages(language.English(), k.shared, k.names)
-	if err != nil {
-		return nil, err
-	}
+func (k *kind) translate(from files) *translations {
 	t := &translations{kind: k, from: from, byTag: map[string]func() pages{}}
 	for _, l := range language.Languages() {
-		t.byTag[l.Tag] = sync.OnceValue(func() pages { return t.parse(l) })
+		t.byTag[l.Tag] = sync.OnceValue(func() pages { return t.pages(l) })
 	}
-	t.byTag[language.English().Tag] = func() pages { return english }
-	return t, nil
+	return t
 }
 
-func (t *translations) parse(l *language.Language) pages {
-	parsed, _ := t.from.parsePages(l, t.kind.shared, t.kind.names)
-	return parsed
+func (t *translations) pages(l *language.Language) pages {
+	return t.from.pages(l, t.kind.shared, t.kind.names)
 }
 
 // in returns the pages in a language, which need not be one of [language.Languages].
@@ -59,5 +51,5 @@ func (t *translations) in(l *language.Language) pages {
 	if parsed, ok := t.byTag[l.Tag]; ok {
 		return parsed()
 	}
-	return t.parse(l)
+	return t.pages(l)
 }

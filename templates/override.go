@@ -11,6 +11,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"gatehouse.example/templates/language"
 )
@@ -70,17 +71,30 @@ func (f files) replace(own fs.FS, name string) error {
 	return nil
 }
 
-// parsePages parses pages, each with the layout and the shared files.
-func (f files) parsePages(l *language.Language, shared, names []string) (pages, error) {
-	parsed := pages{}
+// pages returns pages, each of the layout, a file of its own and the shared files.
+func (f files) pages(l *language.Language, shared, names []string) pages {
+	p := pages{}
 	for _, name := range names {
-		page, err := f.parse(l, append([]string{"layout.html", name + ".html"}, shared...)...)
-		if err != nil {
-			return nil, fmt.Errorf("pages: the page %q: %w", name, err)
-		}
-		parsed[name] = page
+		p[name] = sync.OnceValues(func() (*template.Template, error) {
+			page, err := f.parse(l, append([]string{"layout.html", name + ".html"}, shared...)...)
+			if err != nil {
+				return nil, fmt.Errorf("pages: the page %q: %w", name, err)
+			}
+			return page, nil
+		})
 	}
-	return parsed, nil
+	return p
+}
+
+// check parses every page and returns the mistake in the first that has one. What parses in
+// English does in every language.
+func (p pages) check(names []string) error {
+	for _, name := range names {
+		if _, err := p[name](); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // parse parses files into one page, with the functions of a language.

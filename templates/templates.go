@@ -47,8 +47,8 @@ type Set struct {
 	policy string
 }
 
-// pages are the parsed pages in one language, by name.
-type pages map[string]*template.Template
+// pages are the pages in one language, by name. Each is parsed at its first use.
+type pages map[string]func() (*template.Template, error)
 
 // setNames are the pages of a Set. Each has a sample in samples.
 var setNames = []string{
@@ -58,7 +58,7 @@ var setNames = []string{
 // serverPages are the pages of a Set.
 var serverPages = newKind([]string{"style.css"}, []string{"account-parts.html", "passkeyprompt.html"}, setNames)
 
-// New parses the embedded pages. A missing or broken page is an error.
+// New returns the embedded pages. A page is parsed when it is first shown in a language.
 func New() (*Set, error) { return Look{}.Pages() }
 
 // Pages returns the pages with this look. A page that cannot be shown, or that lacks something
@@ -79,7 +79,8 @@ func (l Look) rehearsed(k *kind) (*Set, error) {
 	return s, s.rehearse(ours, k.names)
 }
 
-// parse parses the pages of one kind.
+// parse returns the pages of one kind. It parses those with files of the operator's, to find
+// their mistakes; the embedded ones are parsed at their first use.
 func (l Look) parse(k *kind) (*Set, error) {
 	from, err := filesOf(l.Files)
 	if err := errors.Join(l.Check(), err); err != nil {
@@ -89,16 +90,17 @@ func (l Look) parse(k *kind) (*Set, error) {
 	if err != nil {
 		return nil, err
 	}
-	parsed, err := k.embedded()
+	known, err := k.embedded()
 	if l.Files != nil {
-		parsed, err = k.translate(from)
+		known = k.translate(from)
+		err = known.in(language.English()).check(k.names)
 	}
 	if err != nil {
 		return nil, err
 	}
 	sum := sha256.Sum256(css)
 	s := &Set{
-		translations: parsed, brand: l.brand(), style: template.CSS(css),
+		translations: known, brand: l.brand(), style: template.CSS(css),
 		policy: "default-src 'none'; style-src 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) +
 			"'; img-src 'self'; base-uri 'none'; frame-ancestors 'none'",
 	}
@@ -147,9 +149,13 @@ func (s *Set) render(w io.Writer, page, title string, view any) error {
 	if languages := language.Languages(); s.reader.Return != "" && len(languages) > 1 {
 		d.Languages = languages
 	}
+	parsed, err := s.pages[page]()
+	if err != nil {
+		return fmt.Errorf("templates: %w", err)
+	}
 	var b bytes.Buffer
 	b.Grow(len(s.style) + pageRoom)
-	if err := s.pages[page].Execute(&b, d); err != nil {
+	if err := parsed.Execute(&b, d); err != nil {
 		return fmt.Errorf("templates: render %q: %w", title, err)
 	}
 	if _, err := w.Write(b.Bytes()); err != nil {

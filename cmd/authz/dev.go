@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	"encoding/base32"
 	"errors"
 	"fmt"
@@ -10,11 +11,13 @@ import (
 	"net"
 	"net/url"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"gatehouse.example/authz"
 	"gatehouse.example/authz/admin"
 	"gatehouse.example/cmd/authz/internal/settings"
+	"gatehouse.example/internal/passwords"
 	"gatehouse.example/storage"
 )
 
@@ -224,7 +227,7 @@ func randomSecret(random io.Reader) (string, error) {
 // at the same time: the first adds the person, the others find them. A password that the
 // operator chose is set; a random one never replaces a password that may be in use.
 func (s *serveSettings) admitDemo(ctx context.Context, store *storage.Store, r *relaxed) error {
-	_, err := admin.AddUser(ctx, store, demoPerson, string(s.DevPassword))
+	err := s.addDemo(ctx, store, r)
 	switch {
 	case !errors.Is(err, storage.ErrConflict):
 		return err
@@ -233,6 +236,24 @@ func (s *serveSettings) admitDemo(ctx context.Context, store *storage.Store, r *
 	}
 	r.password, r.kept = "", true
 	return nil
+}
+
+// addDemo adds the person demo. A random password needs no work against guessing, which would take
+// half of the time of a start.
+func (s *serveSettings) addDemo(ctx context.Context, store *storage.Store, r *relaxed) error {
+	if r.password == "" {
+		_, err := admin.AddUser(ctx, store, demoPerson, string(s.DevPassword))
+		return err
+	}
+	hash, err := passwords.HashDrawn(rand.Reader, r.password)
+	if err != nil {
+		return err
+	}
+	subject, err := store.NewID()
+	if err != nil {
+		return err
+	}
+	return store.CreateUser(ctx, storage.User{Name: demoPerson, Subject: subject, Password: hash, Created: time.Now().UTC()})
 }
 
 // keepDemo sets the password that the operator chose, if it differs from the current one:

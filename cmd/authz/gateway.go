@@ -154,7 +154,7 @@ func (p *program) loadGateway(k *kong.Context, s *gatewaySettings, settle func([
 	}
 	plan, doubts, also := s.plan(from.File, p.rand)
 	err = errors.Join(append(mistakes, err, also)...)
-	return plan, slices.Concat(p.env.UnknownVariables(settings.EveryFlag(k.Model.Node)), doubts, settings.SecretRisks(flags, origins, from.File)), err
+	return plan, slices.Concat(p.unknownVariables(k.Model), doubts, settings.SecretRisks(flags, origins, from.File)), err
 }
 
 // gateway returns the configuration of the gateway of the only resource, with keys.

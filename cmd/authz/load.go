@@ -69,7 +69,7 @@ func (p *program) load(k *kong.Context, s *serveSettings) (*loaded, error) {
 		l.origins["store"] = stateOfUser
 	}
 	set := func(name string) bool { return l.origins[name].Rank > settings.ByDefault }
-	l.warnings = append(append(l.warnings, p.env.UnknownVariables(settings.EveryFlag(k.Model.Node))...), append(s.doubts(set), s.egressDoubts(set)...)...)
+	l.warnings = append(append(l.warnings, p.unknownVariables(k.Model)...), append(s.doubts(set), s.egressDoubts(set)...)...)
 	if s.Dev {
 		l.relaxed, err = s.relax(l.origins, p.rand)
 		errs = append(errs, err)

@@ -134,11 +134,7 @@ func run(ctx context.Context, args, environ []string, stdin io.Reader, stdout, s
 
 func (p *program) run(ctx context.Context, args []string) int {
 	helped := false // --help was given, and kong printed the help
-	parser, err := p.parser(ctx, func(int) { helped = true })
-	if err != nil {
-		return p.report(err)
-	}
-	parsed, err := parser.Parse(args)
+	parsed, err := p.parse(ctx, args, func(int) { helped = true })
 	if helped {
 		return exitDone
 	}
@@ -149,9 +145,9 @@ func (p *program) run(ctx context.Context, args []string) int {
 	return p.report(parsed.Run(p))
 }
 
-// parser returns the parser of the command line. It calls exit after it has printed the help.
-func (p *program) parser(ctx context.Context, exit func(int)) (*kong.Kong, error) {
-	return kong.New(&grammar{},
+// parser returns a parser with a grammar. It calls exit after it has printed the help.
+func (p *program) parser(ctx context.Context, grammar any, exit func(int)) (*kong.Kong, error) {
+	return kong.New(grammar,
 		kong.Name("authz"),
 		kong.Description("An OAuth 2.1 authorization server for servers of the context protocol."),
 		kong.Writers(p.stdout, p.stderr),

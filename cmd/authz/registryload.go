@@ -62,7 +62,7 @@ func (p *program) loadRegistry(k *kong.Context, s *registrySettings) ([]string, 
 		errs = append(errs, s.ownFrom(from.File))
 	}
 	s.keepsOwn = s.keepsOwn || s.ServersFile != ""
-	warnings := append(p.env.UnknownVariables(settings.EveryFlag(k.Model.Node)), settings.SecretRisks(flags, origins, from.File)...)
+	warnings := append(p.unknownVariables(k.Model), settings.SecretRisks(flags, origins, from.File)...)
 	return warnings, errors.Join(append(errs, s.registryMistakes())...)
 }
 

@@ -110,11 +110,7 @@ func (v *guarding) watch(ctx context.Context) error {
 // reload reads all settings, and lets the gateway take those that it can. A resource whose settings
 // are the same goes on as it is.
 func (v *guarding) reload(ctx context.Context) reloaded {
-	parser, err := v.program.parser(ctx, func(int) {})
-	if err != nil {
-		return refused(err)
-	}
-	k, err := parser.Parse(v.args)
+	k, err := v.program.parse(ctx, v.args, func(int) {})
 	if err != nil {
 		return refused(err)
 	}

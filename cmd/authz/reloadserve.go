@@ -94,11 +94,7 @@ func (v *serving) reload(ctx context.Context) reloaded {
 
 // read reads the settings from the command line, the environment and the file, as the start does.
 func (v *serving) read(ctx context.Context) (*serving, error) {
-	parser, err := v.program.parser(ctx, func(int) {})
-	if err != nil {
-		return nil, err
-	}
-	k, err := parser.Parse(v.args)
+	k, err := v.program.parse(ctx, v.args, func(int) {})
 	if err != nil {
 		return nil, err
 	}

@@ -37,6 +37,18 @@ func Hash(random io.Reader, password string) (string, error) {
 	return hashWith(password, salt, argonMemory, argonTime), nil
 }
 
+// HashDrawn returns the hash of a password that a program drew, of at least 112 random bits, in the
+// form of [Hash]. It takes no time: work makes guessing slower, and nobody guesses such a password.
+// [NeedsRehash] is true for it, so the first sign-in replaces it by one like all others. Its error
+// is that of random.
+func HashDrawn(random io.Reader, password string) (string, error) {
+	salt := make([]byte, argonSalt)
+	if _, err := io.ReadFull(random, salt); err != nil {
+		return "", fmt.Errorf("passwords: %w", err)
+	}
+	return hashWith(password, salt, 8*argonThreads, 1), nil
+}
+
 // hashWith returns a hash that costs this memory, in KiB, and as many passes.
 func hashWith(password string, salt []byte, memory, passes uint32) string {
 	return phcString(memory, passes, salt, argon2.IDKey([]byte(password), salt, passes, memory, argonThreads, argonKey))

@@ -50,7 +50,7 @@ func (h *Handler) errorPage(c *call, err error) {
 	})
 	if err != nil { // a template is broken
 		h.log.Error("registry: a page failed", "err", err)
-		c.send(http.StatusInternalServerError, "text/plain; charset=utf-8", []byte(p.detail))
+		c.send(http.StatusInternalServerError, "text/plain; charset=utf-8", []byte(p.inEnglish()))
 	}
 }
 

@@ -12,15 +12,26 @@ import (
 	"gatehouse.example/templates/language"
 )
 
-// refusal is an error whose detail is sent to the client.
+// refusal is an error that is sent to the client: a detail, or the English sentence said, which
+// pages say in the language of the reader.
 type refusal struct {
 	status int
 	detail string
-	said   language.Text // what a page says, if it is not the detail
+	said   language.Text
+}
+
+// inEnglish returns the detail for programs.
+func (p *refusal) inEnglish() string {
+	if p.detail != "" {
+		return p.detail
+	}
+	return p.said.String()
 }
 
 // Error returns the status and the detail.
-func (p *refusal) Error() string { return fmt.Sprintf("registry/serve: %d: %s", p.status, p.detail) }
+func (p *refusal) Error() string {
+	return fmt.Sprintf("registry/serve: %d: %s", p.status, p.inEnglish())
+}
 
 func badRequest(format string, args ...any) error {
 	return &refusal{status: http.StatusBadRequest, detail: fmt.Sprintf(format, args...)}
@@ -32,8 +43,7 @@ func unprocessable(format string, args ...any) error {
 
 // unsearchable refuses a search term whose length is not within the limit.
 func unsearchable(id string, limit int) error {
-	text := language.Say(id, "count", limit)
-	return &refusal{http.StatusUnprocessableEntity, text.String(), text}
+	return &refusal{status: http.StatusUnprocessableEntity, said: language.Say(id, "count", limit)}
 }
 
 var (
@@ -41,11 +51,8 @@ var (
 	errNoVersion = saidRefusal(http.StatusNotFound, "registry.error.noVersion")
 )
 
-// saidRefusal returns a refusal whose detail is the English sentence with that id. Pages say
-// it in the language of the reader.
 func saidRefusal(status int, id string) *refusal {
-	text := language.Say(id)
-	return &refusal{status, text.String(), text}
+	return &refusal{status: status, said: language.Say(id)}
 }
 
 // refusalFor returns the error to send to the client. Other details go to the log: clients are
@@ -90,6 +97,6 @@ func (h *Handler) problem(c *call, err error) {
 		Status int    `json:"status"`
 		Detail string `json:"detail"`
 		Error  string `json:"error"`
-	}{"about:blank", http.StatusText(p.status), p.status, p.detail, p.detail}) // RFC 9457 section 4.2.1
+	}{"about:blank", http.StatusText(p.status), p.status, p.inEnglish(), p.inEnglish()}) // RFC 9457 section 4.2.1
 	c.send(p.status, "application/problem+json", body)
 }

@@ -19,6 +19,7 @@ package language
 import (
 	"embed"
 	"fmt"
+	"io/fs"
 	"path"
 	"slices"
 	"strings"
@@ -44,7 +45,7 @@ type Language struct {
 	Tag, Name, Direction string
 
 	plural    func(n int) string
-	sentences map[string]sentence
+	sentences func() map[string]sentence
 }
 
 // header describes a language. Languages are listed in this order, English first.
@@ -85,25 +86,36 @@ const (
 	formOther = "other"
 )
 
-// all reads the embedded files once. They are part of the program, so a mistake in one is a
-// mistake in the program.
+// all lists the languages that have a file. The sentences of each are read when they are first
+// needed: most processes speak one or two of the languages.
 var all = sync.OnceValue(func() []*Language {
 	var languages []*Language
 	for _, h := range headers {
 		name := path.Join("sentences", h.tag+".txt")
-		text, err := embedded.ReadFile(name)
-		if err != nil {
+		if _, err := fs.Stat(embedded, name); err != nil {
 			continue // not translated yet
 		}
-		l, err := New(h.tag, h.name, h.direction, string(text))
-		if err != nil {
-			panic(fmt.Sprintf("language: %s: %v", name, err))
-		}
-		l.plural = h.plural
-		languages = append(languages, l)
+		languages = append(languages, &Language{
+			Tag: h.tag, Name: h.name, Direction: h.direction, plural: h.plural,
+			sentences: sync.OnceValue(func() map[string]sentence { return read(name) }),
+		})
 	}
 	return languages
 })
+
+// read returns the sentences of an embedded file. The files are part of the program, so a mistake
+// in one is a mistake in the program.
+func read(name string) map[string]sentence {
+	text, err := embedded.ReadFile(name)
+	if err != nil {
+		panic(fmt.Sprintf("language: %v", err))
+	}
+	sentences, err := parse(string(text))
+	if err != nil {
+		panic(fmt.Sprintf("language: %s: %v", name, err))
+	}
+	return sentences
+}
 
 // New returns a language with the sentences of a text in the format of the files, for tests
 // and for languages of one's own. It counts as English does. An error names the line.
@@ -112,7 +124,7 @@ func New(tag, name, direction, text string) (*Language, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Language{Tag: tag, Name: name, Direction: direction, plural: oneOther, sentences: sentences}, nil
+	return &Language{Tag: tag, Name: name, Direction: direction, plural: oneOther, sentences: func() map[string]sentence { return sentences }}, nil
 }
 
 // Languages returns the languages of the pages, English first.
@@ -166,7 +178,7 @@ func Choose(accept string) *Language {
 // counts.
 func (l *Language) IDs() []string {
 	var ids []string
-	for id := range l.sentences {
+	for id := range l.sentences() {
 		base, _ := cutForm(id)
 		ids = append(ids, base)
 	}
@@ -179,7 +191,7 @@ func (l *Language) IDs() []string {
 func (l *Language) Places(id string) []string {
 	var names []string
 	for _, form := range []string{"", "." + formOne, "." + formOther} {
-		for _, p := range l.sentences[id+form] {
+		for _, p := range l.sentences()[id+form] {
 			switch {
 			case p.place == "":
 			case p.end:
@@ -197,7 +209,7 @@ func (l *Language) Places(id string) []string {
 func (l *Language) Forms(id string) []string {
 	var forms []string
 	for _, form := range []string{"", formOne, formOther} {
-		if _, ok := l.sentences[strings.TrimSuffix(id+"."+form, ".")]; ok {
+		if _, ok := l.sentences()[strings.TrimSuffix(id+"."+form, ".")]; ok {
 			forms = append(forms, form)
 		}
 	}

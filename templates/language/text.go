@@ -130,14 +130,14 @@ func (l *Language) Check(t Text) error {
 
 // find returns the sentence of a text in this language only, in the form for its count.
 func (l *Language) find(t Text) sentence {
-	if s, ok := l.sentences[t.id]; ok {
+	if s, ok := l.sentences()[t.id]; ok {
 		return s
 	}
 	n, _ := t.value("count").(int)
-	if s, ok := l.sentences[t.id+"."+l.plural(n)]; ok {
+	if s, ok := l.sentences()[t.id+"."+l.plural(n)]; ok {
 		return s
 	}
-	return l.sentences[t.id+"."+formOther]
+	return l.sentences()[t.id+"."+formOther]
 }
 
 // value returns the value for a place, and nil if there is none.

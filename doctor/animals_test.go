@@ -1,6 +1,7 @@
 package doctor_test
 
 import (
+	"encoding/json"
 	"net/http"
 	"slices"
 	"strings"
@@ -18,8 +19,10 @@ func zoo() []animal {
 }
 
 var callAnimals = []animal{
-	{"tools without a token", "open", route("POST "+notes, answer(200, jsonType, `{"jsonrpc":"2.0","id":1,"result":{}}`)), ""},
+	{"tools without a token", "open", route("POST "+notes, empty), ""},
 	{"signs people in at a page", "sign-in-page", route("POST "+notes, answer(302, "", "", "Location", "https://login.example.com/")), ""},
+	{"a slash is added to the URL", "target-moved", route("POST "+notes, answer(307, "", "", "Location", "/mcp/")), ""},
+	{"http is sent to https", "target-moved-get", route("POST "+notes, answer(301, "", "", "Location", "https://notes.example.com:8443/mcp")), ""},
 	{"a page in place of 401", "sign-in-page", route("POST "+notes, answer(403, "text/html", html)), ""},
 	{"403 without a token", "wrong-status", route("POST "+notes, answer(403, jsonType, `{}`)), ""},
 	{"400 for the revision", "wrong-status", route("POST "+notes, answer(400, jsonType, `{"error":"Unsupported protocol version"}`)), ""},
@@ -55,6 +58,20 @@ var callAnimals = []animal{
 		s.with("POST "+notes, s.unless(func(token string) bool { return token != "Bearer "+s.token }, 403))
 	}, ""},
 	{"a wrong token is told nothing", "wrong-token-silent", func(s *stable) { s.refusal = linked }, ""},
+}
+
+// empty answers each message with an empty result, at once: a client that waits for another id
+// would wait for a minute.
+func empty(w http.ResponseWriter, r *http.Request) {
+	var message struct {
+		ID json.RawMessage `json:"id"`
+	}
+	_ = json.NewDecoder(r.Body).Decode(&message)
+	if len(message.ID) == 0 {
+		w.WriteHeader(http.StatusAccepted)
+		return
+	}
+	answer(200, jsonType, `{"jsonrpc":"2.0","id":`+string(message.ID)+`,"result":{}}`)(w, r)
 }
 
 // unless answers with a status where a token fits, and refuses as ever where none does.
@@ -156,6 +173,10 @@ var serverAnimals = []animal{
 	{"metadata as text", "server-metadata-type", header("GET "+servers, "Content-Type", "text/plain; charset=utf-8"), ""},
 	{"redirected metadata", "server-metadata-redirected", route("GET "+servers, answer(308, "", "", "Location", openid)), ""},
 	{"OpenID Connect alone", "server-metadata-only-openid", route("GET "+servers, http.NotFound), ""},
+	{"half of OpenID Connect", "openid-members", func(s *stable) {
+		s.with("GET "+servers, http.NotFound)
+		member(s.server, "subject_types_supported", nil)
+	}, ""},
 	{"metadata of two minds", "server-metadata-differs", route("GET "+openid, answer(200, jsonType, `{"issuer":"`+issuer+`"}`)), ""},
 	{"no issuer", "issuer-missing", server("issuer", nil), ""},
 	{"an issuer with a slash", "issuer-slash", server("issuer", issuer+"/"), ""},

@@ -49,7 +49,8 @@ func healthy(target, issuer string) *stable {
 			"code_challenge_methods_supported":               []string{"S256"},
 			"token_endpoint_auth_methods_supported":          []string{"none", "client_secret_basic"},
 			"authorization_response_iss_parameter_supported": true, "client_id_metadata_document_supported": true,
-			"scopes_supported": []string{"notes:read", "notes:write", "offline_access"},
+			"scopes_supported":        []string{"notes:read", "notes:write", "offline_access"},
+			"subject_types_supported": []string{"public"}, "id_token_signing_alg_values_supported": []string{"ES256"},
 		},
 		keys:      map[string]any{"keys": []any{map[string]any{"kty": "EC", "crv": "P-256", "kid": "one", "x": "eA", "y": "eQ"}}},
 		challenge: `Bearer resource_metadata="` + metadata + `", scope="notes:read notes:write"`,
@@ -224,19 +225,24 @@ func answer(status int, media, body string, more ...string) http.HandlerFunc {
 
 // RoundTrip implements [http.RoundTripper]: it answers requests in this process.
 func (s *stable) RoundTrip(r *http.Request) (*http.Response, error) {
+	recorder := httptest.NewRecorder()
+	recorder.Header().Set("Date", now.Format(http.TimeFormat))
+	if r.Body == nil {
+		r.Body = http.NoBody
+	}
+	s.answer(recorder, r)
+	return recorder.Result(), nil
+}
+
+// answer answers with the route for the URL of a request.
+func (s *stable) answer(w http.ResponseWriter, r *http.Request) {
 	at := *r.URL
 	at.RawQuery = ""
 	handler := s.routes[r.Method+" "+at.String()]
 	if handler == nil {
 		handler = http.NotFound
 	}
-	recorder := httptest.NewRecorder()
-	recorder.Header().Set("Date", now.Format(http.TimeFormat))
-	if r.Body == nil {
-		r.Body = http.NoBody
-	}
-	handler(recorder, r)
-	return recorder.Result(), nil
+	handler(w, r)
 }
 
 // with gives a route to the servers that replaces another.

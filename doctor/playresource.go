@@ -4,11 +4,16 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+
+	"gatehouse.example/metadata"
 )
 
 // findResource chooses the resource metadata. A client without any takes the origin of the
 // server for the authorization server.
 func (p *play) findResource() string {
+	if c, ok := bearer(p.walk.unauthorized()); ok && p.onlyLink && elsewhere(c, p.walk.target) {
+		return "challenge-url"
+	}
 	for _, d := range p.walk.places {
 		if p.fits(d) {
 			p.document = d
@@ -30,13 +35,31 @@ func (p *play) findResource() string {
 	return p.why
 }
 
+// elsewhere reports whether a challenge names metadata at another host, which is not asked.
+func elsewhere(c metadata.Challenge, target string) bool {
+	at, _ := c.Get("resource_metadata")
+	u, err := url.Parse(at)
+	return err == nil && absolute(u) && u.Hostname() != hostname(target)
+}
+
+func hostname(raw string) string {
+	u, err := url.Parse(raw)
+	if err != nil {
+		return ""
+	}
+	return u.Hostname()
+}
+
 // fits reports whether the client uses a document. One that looks at each place with the
 // resource it expects there goes on to the next place otherwise.
 func (p *play) fits(d *document) bool {
-	if !d.found() || p.mediaType && d.media() != "application/json" {
+	switch {
+	case !d.found(), p.mediaType && d.media() != "application/json":
+		return false
+	case p.typed && len(d.mistyped("scopes_supported", "authorization_servers")) > 0:
 		return false
 	}
-	return !p.placed || d.text("resource") == p.expected(d) && len(d.mistyped("scopes_supported", "authorization_servers")) == 0
+	return !p.placed || d.text("resource") == p.expected(d)
 }
 
 // expected returns the resource that a document in its place should have.
@@ -49,7 +72,10 @@ func (p *play) expected(d *document) string {
 
 // goesOn reports whether a client looks in the next place.
 func (p *play) goesOn(d *document) bool {
-	return !d.found() && (d.code() >= 400 && d.code() < 500 || p.next502 && d.code() == http.StatusBadGateway) || p.placed
+	if d.found() || d.mistake != "" {
+		return p.placed || p.pastPages && !d.found()
+	}
+	return p.placed || d.code() >= 400 && d.code() < 500 || p.next502 && d.code() == http.StatusBadGateway
 }
 
 // fault names the finding about a document that the client does not use.
@@ -112,11 +138,15 @@ func (p *play) compareResource() string {
 	if p.document == nil || p.placed {
 		return ""
 	}
-	kind := compare(p.document.text("resource"), p.walk.target)
+	resource := p.document.text("resource")
+	if p.match == matchPrefix {
+		resource, _, _ = strings.Cut(resource, "#")
+	}
+	kind := compare(resource, p.walk.target)
 	switch {
-	case kind == "" || p.match == matchNothing && kind != missing:
+	case kind == "":
 		return ""
-	case p.match == matchPrefix && (kind == wider || kind == spelling || kind == otherSlash && len(p.document.text("resource")) < len(p.walk.target)):
+	case p.match == matchPrefix && (kind == wider || kind == spelling || kind == otherSlash && len(resource) < len(p.walk.target)):
 		return ""
 	}
 	return string(kind)

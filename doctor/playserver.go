@@ -34,21 +34,41 @@ func (p *play) findServer() string {
 // findMetadata chooses the metadata of the authorization server.
 func (p *play) findMetadata() string {
 	for _, d := range p.server.documents {
-		switch {
-		case d.found() && p.mediaType && d.media() != "application/json":
-			return "server-metadata-type"
-		case d.found():
-			p.metadata = d
-			return ""
+		if d.found() {
+			id := p.unfit(d)
+			if id == "" {
+				p.metadata = d
+			}
+			return id
 		}
 		if id := p.ends(d); id != "" {
 			return id
 		}
 	}
-	if e := p.server.call("fallback"); p.fallback && e.answered() && e.code() != http.StatusNotFound {
+	if p.fallback && p.fallbackAnswers() {
 		return "" // with the endpoints that servers without metadata had (MCP 2025-03-26)
 	}
 	return "server-metadata-missing"
+}
+
+// unfit returns the finding at which a client ends that could read a document.
+func (p *play) unfit(d *document) string {
+	switch {
+	case p.mediaType && d.media() != "application/json":
+		return "server-metadata-type"
+	case p.openID && d.form != "oauth" && len(d.lacks(openIDMembers...)) > 0:
+		return "openid-members"
+	}
+	return ""
+}
+
+func (p *play) fallbackAnswers() bool {
+	at := "fallback"
+	if p.rootPaths {
+		at = "fallback.root"
+	}
+	e := p.server.call(at)
+	return e.answered() && e.code() != http.StatusNotFound
 }
 
 // failures are the findings about exchanges without an answer.
@@ -58,6 +78,8 @@ var failures = map[failure]string{failTLS: "tls-invalid", failForbid: "address-n
 // in the next place.
 func (p *play) ends(d *document) string {
 	switch {
+	case d.mistake != "" && p.pastPages:
+		return ""
 	case d.mistake != "":
 		return "server-metadata-not-json"
 	case d.code() >= 400 && d.code() < 500, p.next502 && d.code() == http.StatusBadGateway:
@@ -76,7 +98,7 @@ func (p *play) compareIssuer() string {
 	}
 	is, want := p.metadata.text("issuer"), p.server.issuer
 	switch {
-	case is == want:
+	case is == want, is != "" && p.anyIssuer:
 		return ""
 	case is == "":
 		return "issuer-missing"
@@ -129,16 +151,18 @@ func (p *play) endpoints() string {
 }
 
 // refusal returns the finding about the registration of a client, "" if it was not tried.
-func (s *server) refusal(client string) string {
+func (s *server) refusal(p profile) string {
 	for _, r := range s.clients {
 		switch code := r.answer.code(); {
-		case r.client != client || code == 0:
+		case r.client != p.name || code == 0:
 		case code == http.StatusUnauthorized || code == http.StatusForbidden:
 			return "registration-locked"
 		case code/100 != 2:
 			return "registration-refused"
 		case r.answer.text("client_id") == "":
 			return "registration-answer"
+		case p.typed && !p.placed && !r.answer.has("redirect_uris"):
+			return "registration-redirects"
 		}
 	}
 	return ""
@@ -156,7 +180,7 @@ func (p *play) becomeKnown() string {
 	case byDocument:
 		return ""
 	case p.metadata.has("registration_endpoint"):
-		return p.server.refusal(p.name)
+		return p.server.refusal(p.profile)
 	case p.metadata.yes("client_id_metadata_document_supported") && p.profile.document == "":
 		return "no-registration"
 	}

@@ -67,8 +67,10 @@ func metadataPlaces(issuer string) []place {
 // strayDocument asks for the authorization endpoint of servers without metadata, and looks where
 // no client looks, to tell what is wrong: appended to the issuer's path, and at the root.
 func (w *walker) strayDocument(ctx context.Context, s *server) {
-	s.calls = append(s.calls, w.ask(ctx, question{"fallback", http.MethodGet,
-		withQuery(strings.TrimSuffix(s.issuer, "/")+"/authorize", w.authorization(unknownClient, unknownRedirect)), http.Header{"Accept": {"text/html"}}, ""}))
+	for _, at := range []place{{"fallback", strings.TrimSuffix(s.issuer, "/")}, {"fallback.root", origin(s.issuer)}} {
+		to := withQuery(at.url+"/authorize", w.authorization(unknownClient, unknownRedirect))
+		s.calls = append(s.calls, w.ask(ctx, question{at.form, http.MethodGet, to, http.Header{"Accept": {"text/html"}}, ""}))
+	}
 	u, err := url.Parse(s.issuer)
 	if err != nil || strings.Trim(u.Path, "/") == "" {
 		return

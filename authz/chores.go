@@ -23,6 +23,7 @@ type chores struct {
 
 	mu       sync.Mutex
 	used     map[string]time.Time          // by client id
+	software map[string]time.Time          // of which clients were used
 	seen     map[string]storage.Session    // by session id, with the last use to record
 	granted  map[grantLists]struct{}       // the lists that grew
 	deferred []func(context.Context) error // the remaining work of requests
@@ -41,7 +42,7 @@ const maxChores = 4096
 func newChores(cfg Config, k *lasting) *chores {
 	return &chores{
 		store: cfg.Store, latest: func() *dcr.Clients { return k.latest.Load().clients }, activity: k.activity, log: cfg.Logger, now: cfg.Now,
-		used: map[string]time.Time{}, seen: map[string]storage.Session{}, granted: map[grantLists]struct{}{},
+		used: map[string]time.Time{}, software: map[string]time.Time{}, seen: map[string]storage.Session{}, granted: map[grantLists]struct{}{},
 	}
 }
 
@@ -52,6 +53,7 @@ func (c *chores) clientUsed(client storage.Client) {
 	if client.Source != storage.ClientRegistered || now.Sub(client.LastUsed) < storage.UseStep {
 		return
 	}
+	c.softwareUsed(client)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if len(c.used) < maxChores {
@@ -164,6 +166,10 @@ func (c *chores) runOnce(ctx context.Context) {
 			c.log.WarnContext(ctx, "the last use of clients cannot be recorded", "error", err)
 			return
 		}
+	}
+	if err := c.recordSoftware(ctx, c.takeSoftware()); err != nil {
+		c.log.WarnContext(ctx, "software in use cannot be recorded", "error", err)
+		return
 	}
 	for g := range made {
 		if err := c.store.TidyGrants(ctx, g.subject, g.clientID); err != nil {

@@ -28,8 +28,19 @@ type key struct {
 func newPasskey(u storage.User) *key {
 	return &key{
 		virtualwebauthn.NewAuthenticatorWithOptions(virtualwebauthn.AuthenticatorOptions{UserHandle: []byte(u.Subject)}),
-		virtualwebauthn.NewCredential(virtualwebauthn.KeyTypeEC2),
+		newCredential(),
 		virtualwebauthn.RelyingParty{ID: "auth.example.com", Origin: "https://auth.example.com"},
+	}
+}
+
+// newCredential returns a key for ES256. The library writes a coordinate that begins with a zero byte
+// without that byte, so one key of 128 would not be read: such keys are not used.
+func newCredential() virtualwebauthn.Credential {
+	for {
+		key := virtualwebauthn.NewCredential(virtualwebauthn.KeyTypeEC2)
+		if len(key.Key.AttestationData()) == 77 {
+			return key
+		}
 	}
 }
 

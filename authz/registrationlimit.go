@@ -2,6 +2,7 @@ package authz
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"gatehouse.example/dcr"
@@ -17,6 +18,7 @@ type registrationLimiter struct {
 	shared *fair.Shared
 	each   int64
 	see    func(Limit) // is told of limits that were reached
+	known  *knownSoftware
 }
 
 const (
@@ -37,7 +39,7 @@ func newRegistrationLimiter(cfg Config, shared *fair.Shared, see func(Limit)) *r
 	if cfg.RegistrationQuota < 0 {
 		return nil
 	}
-	return &registrationLimiter{shared: shared, each: int64(cfg.RegistrationQuota), see: see}
+	return &registrationLimiter{shared: shared, each: int64(cfg.RegistrationQuota), see: see, known: &knownSoftware{store: cfg.Store, now: cfg.Now}}
 }
 
 // admit counts a registration and its size. If a limit is reached, the error is a
@@ -46,20 +48,51 @@ func (l *registrationLimiter) admit(ctx context.Context, c storage.Client, weigh
 	if l == nil {
 		return func() {}, nil
 	}
-	counts, weights := l.buckets(ctx, c)
-	charges := append(fair.Takes(1, counts...), fair.Takes(weight, weights...)...)
-	wait, err := l.shared.Take(ctx, charges)
+	charges, wait, err := l.take(ctx, c, weight)
+	if err == nil && wait > 0 { // perhaps by the software, of which the store has just told this process
+		charges, wait, err = l.take(ctx, c, weight)
+	}
 	if err != nil {
 		return nil, err
 	}
 	if wait > 0 {
-		l.see(LimitClients)
+		l.see(l.reached(charges))
 		return nil, &dcr.TooMany{RetryAfter: max(wait, time.Second)}
 	}
 	return func() {
 		// If the store cannot be reached now, what was taken is refilled in time.
 		_ = l.shared.Return(context.WithoutCancel(ctx), charges)
 	}, nil
+}
+
+// take counts a registration and its size, and returns in what, the software last. One software may
+// take half of what all may, so that a flood of equal registrations from many networks leaves the
+// other half. That is no limit for software of which a client was in use: there it only counts.
+func (l *registrationLimiter) take(ctx context.Context, c storage.Client, weight int64) (charges []fair.Charge, wait time.Duration, err error) {
+	counts, weights := l.buckets(ctx, c)
+	all := weights[len(weights)-1].Limit
+	software := fair.Bucket{Key: "software " + c.Software, Limit: fair.Limit{Burst: all.Burst / 2, Per: all.Per}}
+	spend := fair.Takes
+	if l.shared.Over(weight, software) {
+		known, err := l.known.ask(ctx, c.Software)
+		if err != nil {
+			return nil, 0, err
+		}
+		if known {
+			spend = fair.Spends
+		}
+	}
+	charges = slices.Concat(fair.Takes(1, counts...), fair.Takes(weight, weights...), spend(weight, software))
+	wait, err = l.shared.Take(ctx, charges)
+	return charges, wait, err
+}
+
+// reached returns which limit refused charges.
+func (l *registrationLimiter) reached(charges []fair.Charge) Limit {
+	if software := charges[len(charges)-1]; software.Need > 0 && l.shared.Over(software.Need, software.Bucket) {
+		return LimitSoftware
+	}
+	return LimitClients
 }
 
 // buckets returns the buckets in which a registration and its size are counted.

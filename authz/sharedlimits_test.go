@@ -5,11 +5,14 @@ import (
 	"net/http"
 	"net/netip"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"gatehouse.example/authz"
+	"gatehouse.example/metadata"
+	"gatehouse.example/storage"
 )
 
 // twoServers returns two servers over one store, with limits of their own in memory.
@@ -184,5 +187,95 @@ func TestSignInIsOneCount(t *testing.T) {
 	h.guess("wrong")
 	if n := h.meter.counts.Load() - before; n != 0 {
 		t.Errorf("%d counts of what this process knows to be over", n)
+	}
+}
+
+// registerHeavy sends a registration of some 18 KB, as if from an address.
+func (h *harness) registerHeavy(from, software string) reply {
+	h.t.Helper()
+	uris := make([]string, 10)
+	for i := range uris {
+		uris[i] = fmt.Sprintf("%q", "https://client.example.org/"+strings.Repeat(fmt.Sprint(i), 1800))
+	}
+	body := fmt.Sprintf(`{"redirect_uris":[%s],"token_endpoint_auth_method":"none","client_name":%q}`, strings.Join(uris, ","), software)
+	return h.sendJSONFrom(from, http.MethodPost, h.issuer+"/register", "", body)
+}
+
+// use has a person use a client that was registered by registerHeavy, until that is on record.
+func (h *harness) use(registered reply) {
+	h.t.Helper()
+	c := testClient{Client: storage.Client{ID: registered.member(h.t, "client_id")}, redirect: "https://client.example.org/" + strings.Repeat("0", 1800)}
+	c.Metadata.TokenEndpointAuthMethod = metadata.AuthMethodNone
+	h.tokens(c)
+	h.handler.Load().DoChores(h.t.Context())
+}
+
+// operations returns the operations on the store while f runs.
+func (h *harness) operations(f func()) (ops []string) {
+	var mu sync.Mutex
+	hook := func(op, _ string) {
+		mu.Lock()
+		defer mu.Unlock()
+		ops = append(ops, op)
+	}
+	none := func(string, string) {}
+	h.meter.before.Store(&hook)
+	defer h.meter.before.Store(&none)
+	f()
+	return ops
+}
+
+// registerHeavyUntilRefused registers a software from one network after the other.
+func (h *harness) registerHeavyUntilRefused(software string) (n int) {
+	h.t.Helper()
+	for ; n < 1000; n++ {
+		if h.registerHeavy(fmt.Sprintf("10.%d.%d.1", n/250, n%250), software).status != http.StatusCreated {
+			return n
+		}
+	}
+	h.t.Fatal("there is no limit")
+	return n
+}
+
+// TestOneSoftwareLeavesHalf: equal registrations from many networks may take half of what all may; the
+// other half is left to other software. Software of which a client was in use is not limited so, also
+// at a server that does not know yet that it has more than half.
+func TestOneSoftwareLeavesHalf(t *testing.T) {
+	t.Parallel()
+	reached := &limitsReached{n: map[authz.Limit]int{}}
+	change := func(c *authz.Config) { c.RegistrationQuota, c.Observe = 1, reached.observe }
+	servers := twoServers(t, change)
+	half := servers[0].registerHeavyUntilRefused("flood")
+	if reached.of(authz.LimitSoftware) != 1 || reached.of(authz.LimitClients) != 0 {
+		t.Errorf("the limits that were reached: %v", reached.n)
+	}
+	if answer := servers[1].registerHeavy("192.0.2.1", "flood"); answer.status != http.StatusTooManyRequests {
+		t.Errorf("the other server lets it pass: %s", answer)
+	}
+	asked := servers[0].operations(func() { servers[1].registerHeavy("192.0.2.1", "flood") })
+	if len(asked) != 0 {
+		t.Errorf("a refusal asks the store for %v", asked)
+	}
+	if answer := servers[1].registerHeavy("192.0.2.1", "other"); answer.status != http.StatusCreated {
+		t.Errorf("other software is refused: %s", answer)
+	}
+	servers[0].clock.advance(15 * time.Minute)
+	if answer := servers[1].registerHeavy("192.0.2.1", "flood"); answer.status != http.StatusCreated {
+		t.Errorf("it is refused for good: %s", answer)
+	}
+
+	servers = twoServers(t, change)
+	servers[0].use(servers[0].registerHeavy("192.0.2.1", "popular"))
+	for n := range half + half/2 {
+		h := servers[0]
+		if n > half {
+			h = servers[1]
+		}
+		if answer := h.registerHeavy(fmt.Sprintf("10.1.%d.1", n), "popular"); answer.status != http.StatusCreated {
+			t.Fatalf("registration %d of a software in use, of which half are %d: %s", n, half, answer)
+		}
+	}
+	if n := servers[1].registerHeavyUntilRefused("popular"); n > half || reached.of(authz.LimitClients) != 1 {
+		t.Errorf("%d more before the limit for all; limits reached: %v", n, reached.n)
 	}
 }

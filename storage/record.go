@@ -140,28 +140,32 @@ var mustEnd = map[string]bool{
 // put sends one operation until its outcome is known or time is over. Sending it again is safe:
 // the operation id makes it the same write.
 func (s *Store) put(ctx context.Context, put Put) (Item, error) {
-	ctx, cancel := context.WithTimeout(ctx, s.writeTime)
+	over := time.Now().Add(s.writeTime)
+	item, err := s.attempt(ctx, put)
+	if !errors.Is(err, ErrUncertain) {
+		return item, err
+	}
+	ctx, cancel := context.WithDeadline(ctx, over)
 	defer cancel()
-	sent := false
-	for {
-		attempt, stop := context.WithTimeout(ctx, s.attemptTime)
-		item, err := s.backend.Put(attempt, put)
-		stop()
-		switch {
-		case errors.Is(err, ErrUncertain):
-			sent = true
-		case sent && err != nil && !settled(err):
-			err = fmt.Errorf("%w: %w", ErrUncertain, err) // an earlier attempt may have been applied
-			return item, err
-		default:
-			return item, err
-		}
+	for errors.Is(err, ErrUncertain) {
 		select {
 		case <-ctx.Done():
 			return item, err
 		case <-time.After(retryPause):
 		}
+		item, err = s.attempt(ctx, put)
 	}
+	if err != nil && !settled(err) {
+		err = fmt.Errorf("%w: %w", ErrUncertain, err) // an earlier attempt may have been applied
+	}
+	return item, err
+}
+
+// attempt sends an operation once.
+func (s *Store) attempt(ctx context.Context, put Put) (Item, error) {
+	ctx, cancel := context.WithTimeout(ctx, s.attemptTime)
+	defer cancel()
+	return s.backend.Put(ctx, put)
 }
 
 // settled reports whether the error of a repeated write determines its outcome.
@@ -185,7 +189,13 @@ func unavailable(what string, err error) error {
 const headerLen = 1 + 8
 
 func encode(v any) ([]byte, error) {
-	body, err := json.Marshal(v)
+	var body []byte
+	var err error
+	if g, ok := v.(Grant); ok {
+		body, err = g.appendJSON(make([]byte, 0, 1024))
+	} else {
+		body, err = json.Marshal(v)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("storage: encode: %w", err)
 	}
@@ -197,6 +207,12 @@ func (s *Store) decode(kind, id string, item Item, v any) error {
 	body, err := s.body(kind, id, item)
 	if err != nil {
 		return err
+	}
+	if to, ok := v.(*Grant); ok {
+		if g, ok := parseGrant(body); ok {
+			*to = g
+			return nil
+		}
 	}
 	if err := json.Unmarshal(body, v); err != nil {
 		return fmt.Errorf("storage: %s: %w: %w", kind, ErrRecord, err)

@@ -155,14 +155,12 @@ func (s *Store) RefreshTokenOf(g Grant, generation uint32) (string, error) {
 }
 
 func (s *Store) refreshMAC(seed []byte, id string, generation uint32) []byte {
-	mac := hmac.New(sha256.New, seed)
-	var n [4]byte
-	for _, part := range []string{s.issuer, id} {
-		binary.BigEndian.PutUint32(n[:], uint32(len(part)))
-		mac.Write(n[:])
-		mac.Write([]byte(part))
+	bound := make([]byte, 0, 128)
+	for _, part := range [...]string{s.issuer, id} {
+		bound = binary.BigEndian.AppendUint32(bound, uint32(len(part)))
+		bound = append(bound, part...)
 	}
-	binary.BigEndian.PutUint32(n[:], generation)
-	mac.Write(n[:])
+	mac := hmac.New(sha256.New, seed)
+	mac.Write(binary.BigEndian.AppendUint32(bound, generation))
 	return mac.Sum(nil)
 }

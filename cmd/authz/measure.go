@@ -59,6 +59,13 @@ func (st *site) countTrail(t *trail.Trail) {
 	}
 }
 
+// countReloads counts reloads of the settings.
+func (st *site) countReloads(r *reloader) {
+	if st.metrics != nil {
+		metrics.CountReloads(st.metrics, r.figures)
+	}
+}
+
 // countCatalogue reads the status of the catalogue at each scrape.
 func (st *site) countCatalogue(m *mirror.Mirror) {
 	if st.metrics != nil {

@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"time"
 
+	"gatehouse.example/cmd/authz/internal/metrics"
 	"gatehouse.example/internal/quietlog"
 )
 
@@ -69,6 +70,7 @@ type reloader struct {
 	next *coming
 	work sync.WaitGroup // reloads that have been promised
 	over bool
+	sums metrics.Reloads
 
 	turn  sync.Mutex // held by the reload that runs
 	ready time.Time  // when the next one may begin
@@ -142,8 +144,28 @@ func (r *reloader) do(one *coming) {
 	r.tell(one.reloaded)
 }
 
-// tell writes the result to the log.
+// figures returns what became of the reloads.
+func (r *reloader) figures() metrics.Reloads {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.sums
+}
+
+// count counts a result.
+func (r *reloader) count(result reloaded) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.sums.Failing = !result.Done
+	if result.Done {
+		r.sums.Done++
+	} else {
+		r.sums.Refused++
+	}
+}
+
+// tell counts the result and writes it to the log.
 func (r *reloader) tell(result reloaded) {
+	r.count(result)
 	ctx := quietlog.Always(context.Background())
 	for _, warning := range result.Warnings {
 		r.log.WarnContext(ctx, warning)

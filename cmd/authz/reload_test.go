@@ -236,9 +236,28 @@ func TestReloadOfABadFile(t *testing.T) {
 		t.Errorf("the metadata have changed: %s", after)
 	}
 	r.write(t, baseServer)
+	refusals, failing := figure(t, r.admin, `gatehouse_reloads_total{outcome="refused"}`), figure(t, r.admin, "gatehouse_reload_failing")
+	if refusals != "6" || failing != "1" {
+		t.Errorf("the metrics count %s refused reloads, failing %s", refusals, failing)
+	}
 	if got := r.reload(t); !got.Done || len(got.Changed) > 0 {
 		t.Errorf("after the bad files: %+v", got)
 	}
+	done, failing := figure(t, r.admin, `gatehouse_reloads_total{outcome="done"}`), figure(t, r.admin, "gatehouse_reload_failing")
+	if done != "1" || failing != "0" {
+		t.Errorf("the metrics count %s reloads, failing %s", done, failing)
+	}
+}
+
+// figure returns the value of a series of a process, empty if there is none.
+func figure(t *testing.T, admin, series string) string {
+	t.Helper()
+	for line := range strings.Lines(scrape(t, admin)) {
+		if value, ok := strings.CutPrefix(line, series+" "); ok {
+			return strings.TrimSpace(value)
+		}
+	}
+	return ""
 }
 
 // TestReloadVerb: the command prints what the server says, and its status tells a mistake.

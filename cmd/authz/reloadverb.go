@@ -21,9 +21,10 @@ import (
 // reloadPath is the path on the admin listener.
 const reloadPath = "/reload"
 
-// reloading adds POST /reload to the handler of the admin listener. Only programs of this machine
+// reloading counts reloads, and adds POST /reload to the handler of the admin listener. Only programs of this machine
 // may ask, and neither a browser nor a proxy for somebody else.
 func (st *site) reloading(next http.Handler, r *reloader) http.Handler {
+	st.countReloads(r)
 	mux := http.NewServeMux()
 	mux.Handle("/", next)
 	mux.HandleFunc("POST "+reloadPath, func(w http.ResponseWriter, req *http.Request) {

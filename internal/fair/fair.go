@@ -11,7 +11,9 @@ package fair
 
 import (
 	"context"
+	"hash/maphash"
 	"net/netip"
+	"sync/atomic"
 )
 
 // The prefixes by which addresses are counted, in bits, narrowest first. Providers give
@@ -26,9 +28,33 @@ const unknownNetwork = "unknown"
 
 // Networks returns the networks of an address as CIDR prefixes, narrowest first: /32 and /24 of
 // IPv4, /64, /56 and /48 of IPv6. An IPv4-mapped IPv6 address counts as IPv4, and a zone is
-// ignored. All invalid addresses are in one network.
+// ignored. All invalid addresses are in one network. The slice is shared: callers must not change
+// it.
 func Networks(addr netip.Addr) []string {
 	addr = addr.Unmap().WithZone("")
+	place := &lately[maphash.Comparable(latelySeed, addr)%uint64(len(lately))]
+	if known := place.Load(); known != nil && known.addr == addr {
+		return known.networks
+	}
+	known := &networksOf{addr, networks(addr)}
+	place.Store(known)
+	return known.networks
+}
+
+// networksOf are the networks of an address.
+type networksOf struct {
+	addr     netip.Addr
+	networks []string
+}
+
+// lately has the networks of addresses that were asked for: each request asks several times. They
+// never change, so an address may only be replaced by another one.
+var (
+	lately     [512]atomic.Pointer[networksOf]
+	latelySeed = maphash.MakeSeed()
+)
+
+func networks(addr netip.Addr) []string {
 	if !addr.IsValid() {
 		return []string{unknownNetwork}
 	}

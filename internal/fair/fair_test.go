@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/netip"
 	"slices"
+	"sync"
 	"testing"
 
 	"gatehouse.example/internal/fair"
@@ -26,6 +27,23 @@ func TestNetworks(t *testing.T) {
 	if got := fair.Networks(netip.Addr{}); len(got) != 1 {
 		t.Errorf("no address is in %q, want one network", got)
 	}
+}
+
+// TestNetworksOfManyAtOnce: many goroutines ask for more addresses than are remembered, and each gets
+// the networks of its own.
+func TestNetworksOfManyAtOnce(t *testing.T) {
+	var all sync.WaitGroup
+	for range 4 {
+		all.Go(func() {
+			for i := range 4096 {
+				addr := netip.AddrFrom4([4]byte{192, 0, byte(i >> 8), byte(i)})
+				if got := fair.Networks(addr); len(got) != 2 || got[0] != addr.String()+"/32" {
+					t.Errorf("%s is in %q", addr, got)
+				}
+			}
+		})
+	}
+	all.Wait()
 }
 
 func TestRequester(t *testing.T) {

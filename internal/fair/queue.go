@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 )
 
 // ErrBusy reports that too many requests are waiting for a place.
@@ -47,6 +48,7 @@ type group struct {
 type waiter struct {
 	at   *group
 	turn chan error
+	left atomic.Bool // the place was given back
 }
 
 // NewQueue returns a Queue with the given number of places, at least one, for which at most
@@ -63,6 +65,11 @@ func NewQueue(places, waiting int) *Queue {
 func (q *Queue) Enter(ctx context.Context, lane string, addr netip.Addr) (leave func(), err error) {
 	w := q.enqueue(lane, addr)
 	select {
+	case err = <-w.turn: // for most requests a place is free
+		return q.entered(w, err)
+	default:
+	}
+	select {
 	case err = <-w.turn:
 	case <-ctx.Done():
 		if q.cancel(w) {
@@ -70,10 +77,19 @@ func (q *Queue) Enter(ctx context.Context, lane string, addr netip.Addr) (leave 
 		}
 		err = <-w.turn
 	}
+	return q.entered(w, err)
+}
+
+// entered returns the function that gives the place of w back, once.
+func (q *Queue) entered(w *waiter, err error) (leave func(), _ error) {
 	if err != nil {
 		return nil, err
 	}
-	return sync.OnceFunc(func() { q.leave(w.at) }), nil
+	return func() {
+		if !w.left.Swap(true) {
+			q.leave(w.at)
+		}
+	}, nil
 }
 
 // Waiting returns the number of requests that wait for a place.

@@ -42,14 +42,14 @@ type Config struct {
 
 // Engine runs grants. It is safe for concurrent use.
 type Engine struct {
-	provider *fosite.Fosite
-	store    *storage.Store
-	now      func() time.Time
+	codes, refreshes *fosite.Fosite
+	store            *storage.Store
 }
 
 // New returns an Engine.
 func New(cfg Config) *Engine {
-	return &Engine{provider: newProvider(cfg), store: cfg.Store, now: cfg.Now}
+	codes, refreshes := newProviders(cfg)
+	return &Engine{codes: codes, refreshes: refreshes, store: cfg.Store}
 }
 
 // LostError means that the grant changed after it was read: another request redeemed, rotated
@@ -80,13 +80,13 @@ type Authorization struct {
 // IssueCode stores the grant. After it returns nil, the code may be sent.
 func (e *Engine) IssueCode(ctx context.Context, a Authorization) error {
 	u := &unit{
-		client: newClient(a.Client, a.Grant.RedirectURI, a.Grant.Resources, a.Grant.Scopes), grant: a.Grant, code: a.Code,
+		client: newClient(a.Client, a.Grant.RedirectURI, a.Grant.Resources, a.Grant.Scopes), grant: &a.Grant, code: a.Code,
 		commit: func(ctx context.Context) (storage.Grant, error) {
 			return a.Grant, e.store.CreateGrant(ctx, a.Grant)
 		},
 	}
 	ctx = u.withUnit(ctx)
-	request, err := e.provider.NewAuthorizeRequest(ctx, authorizeForm(u))
+	request, err := e.codes.NewAuthorizeRequest(ctx, authorizeForm(u))
 	if err != nil {
 		return u.outcome(err)
 	}
@@ -96,7 +96,7 @@ func (e *Engine) IssueCode(ctx context.Context, a Authorization) error {
 	for _, resource := range u.client.resources {
 		request.GrantAudience(resource)
 	}
-	_, err = e.provider.NewAuthorizeResponse(ctx, request, &session{})
+	_, err = e.codes.NewAuthorizeResponse(ctx, request, &session{})
 	return u.outcome(err)
 }
 
@@ -148,7 +148,7 @@ type Tokens struct {
 
 // Redeem exchanges an authorization code (OAuth 2.1 section 4.1.3).
 func (e *Engine) Redeem(ctx context.Context, x Exchange) (Tokens, error) {
-	return e.exchange(ctx, x, url.Values{
+	return exchange(ctx, e.codes, &x, url.Values{
 		"grant_type":    {metadata.GrantAuthorizationCode},
 		"code":          {x.Code},
 		"code_verifier": {x.Verifier},
@@ -159,7 +159,7 @@ func (e *Engine) Redeem(ctx context.Context, x Exchange) (Tokens, error) {
 
 // Refresh exchanges a refresh token (OAuth 2.1 section 4.3).
 func (e *Engine) Refresh(ctx context.Context, x Exchange) (Tokens, error) {
-	return e.exchange(ctx, x, url.Values{
+	return exchange(ctx, e.refreshes, &x, url.Values{
 		"grant_type":    {metadata.GrantRefreshToken},
 		"refresh_token": {x.RefreshToken},
 	}, func(ctx context.Context) (storage.Grant, error) {
@@ -170,9 +170,10 @@ func (e *Engine) Refresh(ctx context.Context, x Exchange) (Tokens, error) {
 	})
 }
 
-func (e *Engine) exchange(ctx context.Context, x Exchange, form url.Values, commit func(context.Context) (storage.Grant, error)) (Tokens, error) {
+// exchange has a provider perform an exchange, whose write is commit.
+func exchange(ctx context.Context, provider *fosite.Fosite, x *Exchange, form url.Values, commit func(context.Context) (storage.Grant, error)) (Tokens, error) {
 	u := &unit{
-		client: newClient(x.Client, x.Grant.RedirectURI, x.Audience, x.Scopes), grant: x.Grant, code: x.Code,
+		client: newClient(x.Client, x.Grant.RedirectURI, x.Audience, x.Scopes), grant: &x.Grant, code: x.Code,
 		expires: x.Expires, about: x.About, commit: commit,
 		generation: x.Grant.Generation,
 	}
@@ -181,11 +182,11 @@ func (e *Engine) exchange(ctx context.Context, x Exchange, form url.Values, comm
 	}
 	ctx = u.withUnit(ctx)
 	request := &http.Request{Method: http.MethodPost, Header: http.Header{}, Form: form, PostForm: form}
-	access, err := e.provider.NewAccessRequest(ctx, request, &session{})
+	access, err := provider.NewAccessRequest(ctx, request, &session{})
 	if err != nil {
 		return Tokens{}, u.outcome(err)
 	}
-	response, err := e.provider.NewAccessResponse(ctx, access)
+	response, err := provider.NewAccessResponse(ctx, access)
 	if err := u.outcome(err); err != nil {
 		return Tokens{}, err
 	}

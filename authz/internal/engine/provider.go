@@ -14,27 +14,29 @@ import (
 	"gatehouse.example/storage"
 )
 
-// newProvider configures fosite with exactly three handlers, in this order: the PKCE handler
-// needs the code that the first one made. Every field that fosite would otherwise fill in on
-// first use is set here, because its getters write without a lock.
-func newProvider(cfg Config) *fosite.Fosite {
+// newProviders configures fosite twice: for codes with two handlers in this order, because the PKCE
+// handler needs the code that the first one made, and for refresh tokens with one. In one provider
+// each of the three would be asked for each token, and an answer that it is not concerned is an error
+// with a trace of the stack. Every field that fosite would otherwise fill in on first use is set
+// here, because its getters write without a lock.
+func newProviders(cfg Config) (codes, refreshes *fosite.Fosite) {
 	store := work{}
 	strategy := &strategy{store: cfg.Store, keys: cfg.Keys, now: cfg.Now, begin: cfg.Signing}
-	config := newConfig(cfg)
+	config, refreshing := newConfig(cfg), newConfig(cfg)
 	explicit := &oauth2.AuthorizeExplicitGrantHandler{
 		AccessTokenStrategy: strategy, RefreshTokenStrategy: strategy, AuthorizeCodeStrategy: strategy,
 		CoreStorage: store, TokenRevocationStorage: store, Config: config,
 	}
 	refresh := &oauth2.RefreshTokenGrantHandler{
-		AccessTokenStrategy: strategy, RefreshTokenStrategy: strategy, TokenRevocationStorage: store, Config: config,
+		AccessTokenStrategy: strategy, RefreshTokenStrategy: strategy, TokenRevocationStorage: store, Config: refreshing,
 	}
 	proof := &pkce.Handler{AuthorizeCodeStrategy: strategy, Storage: store, Config: config}
 	config.AuthorizeEndpointHandlers.Append(explicit)
 	config.AuthorizeEndpointHandlers.Append(proof)
 	config.TokenEndpointHandlers.Append(explicit)
-	config.TokenEndpointHandlers.Append(refresh)
 	config.TokenEndpointHandlers.Append(proof)
-	return fosite.NewOAuth2Provider(store, config)
+	refreshing.TokenEndpointHandlers.Append(refresh)
+	return fosite.NewOAuth2Provider(store, config), fosite.NewOAuth2Provider(store, refreshing)
 }
 
 func newConfig(cfg Config) *fosite.Config {

@@ -59,7 +59,7 @@ func (s *strategy) signs(ctx context.Context) (end func(error)) {
 // GenerateRefreshToken derives the refresh token of the unit's generation.
 func (s *strategy) GenerateRefreshToken(ctx context.Context, _ fosite.Requester) (string, string, error) {
 	u := unitOf(ctx)
-	token, err := s.store.RefreshTokenOf(u.grant, u.generation)
+	token, err := s.store.RefreshTokenOf(*u.grant, u.generation)
 	return token, u.grant.ID, err
 }
 

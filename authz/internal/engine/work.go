@@ -18,7 +18,7 @@ import (
 // unit is the state of one run: the decisions of the caller, and the outcome of the commit.
 type unit struct {
 	client client
-	grant  gatehouse.Grant
+	grant  *gatehouse.Grant
 	code   string
 
 	expires    time.Time

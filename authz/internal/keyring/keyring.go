@@ -101,6 +101,8 @@ type Ring struct {
 	keys  atomic.Pointer[keys]
 	reads atomic.Uint64 // the number of readings of the store that have begun
 
+	verified verified
+
 	mu      sync.Mutex // one reading of the store at a time
 	lastTry time.Time  // the time of the last reading, failed or not
 	lastErr error      // of the last reading; nil if the store answered

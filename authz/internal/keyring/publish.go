@@ -15,7 +15,7 @@ import (
 // keys is one immutable state of the ring.
 type keys struct {
 	read   time.Time // the time at which the reading began
-	signer jose.Signer
+	signer *signer
 	public map[string]verifier // by key id
 	jwks   http.Handler
 }
@@ -70,17 +70,6 @@ func (ks *keys) loadPrivate(cfg Config, k storage.SigningKey) (until time.Time, 
 		return time.Time{}, err
 	}
 	return time.Time{}, fmt.Errorf("its state %q is not known to this program: %w", k.State, storage.ErrRecord)
-}
-
-func newSigner(store *storage.Store, k storage.SigningKey) (jose.Signer, error) {
-	private, err := open(store, k)
-	if err != nil {
-		return nil, err
-	}
-	return jose.NewSigner(
-		jose.SigningKey{Algorithm: jose.SignatureAlgorithm(private.Algorithm), Key: private},
-		// RFC 9068 section 2.1: the typ header MUST be at+jwt.
-		(&jose.SignerOptions{}).WithType(accessTokenType))
 }
 
 func open(store *storage.Store, k storage.SigningKey) (jose.JSONWebKey, error) {

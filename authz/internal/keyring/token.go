@@ -59,7 +59,7 @@ type Audience []string
 func (a Audience) MarshalJSON() ([]byte, error) {
 	switch len(a) {
 	case 0:
-		return nil, errors.New("keyring: empty audience")
+		return nil, errNoAudience
 	case 1:
 		return json.Marshal(a[0])
 	}
@@ -79,7 +79,7 @@ func (a *Audience) UnmarshalJSON(data []byte) error {
 // key, with an error that wraps [storage.ErrUnavailable]; see [Ring.Run].
 func (r *Ring) Sign(c Claims) (string, error) {
 	c.Issuer = r.cfg.Issuer
-	payload, err := json.Marshal(c)
+	payload, err := c.append(make([]byte, 0, 512))
 	if err != nil {
 		return "", fmt.Errorf("keyring: sign: %w", err)
 	}
@@ -90,11 +90,11 @@ func (r *Ring) Sign(c Claims) (string, error) {
 			return "", fmt.Errorf("keyring: sign: the keys were read at %s, too long ago for this token: %w", signing.read, storage.ErrUnavailable)
 		}
 	}
-	signed, err := signing.signer.Sign(payload)
+	token, err := signing.signer.compact(payload)
 	if err != nil {
 		return "", fmt.Errorf("keyring: sign: %w", err)
 	}
-	return signed.CompactSerialize()
+	return token, nil
 }
 
 // mayOutliveKey reports whether the token could end after its key, if that was retired right
@@ -122,25 +122,57 @@ const maxToken = 8 << 10
 // Verify returns the claims of token if it is a live access token of this issuer, and an
 // error that wraps [ErrToken] if it is not. Any other error, usually one that wraps
 // [storage.ErrUnavailable], means that the token names an unknown key and that the store
-// could not be read: the token may be good.
+// could not be read: the token may be good. The claims are shared with other callers, who must not
+// change them.
 func (r *Ring) Verify(token string) (Claims, error) {
+	if len(token) > maxToken {
+		return Claims{}, refuse("not a compact JWS")
+	}
+	digest := digestOf(token)
+	known := r.verified.get(digest)
+	if known != nil {
+		if _, err := r.verifierOf(known.keyID, known.algorithm); err != nil {
+			return Claims{}, err
+		}
+		return known.claims.live(r.cfg.Now())
+	}
+	signed, err := r.checkSignature(token)
+	if err != nil {
+		return Claims{}, err
+	}
+	claims, err := signed.claims.live(r.cfg.Now())
+	if err == nil {
+		r.verified.add(digest, len(token), signed)
+	}
+	return claims, err
+}
+
+// checkSignature returns the claims of a token with a valid signature, which may have expired.
+func (r *Ring) checkSignature(token string) (*signedClaims, error) {
 	jws, err := parse(token)
 	if err != nil {
-		return Claims{}, err
+		return nil, err
 	}
 	header := jws.Signatures[0].Protected
-	key, err := r.verifier(header.KeyID)
+	key, err := r.verifierOf(header.KeyID, header.Algorithm)
 	if err != nil {
-		return Claims{}, err
-	}
-	if header.Algorithm != key.Algorithm {
-		return Claims{}, refuse("another algorithm than that of its key")
+		return nil, err
 	}
 	payload, err := jws.Verify(key.JSONWebKey)
 	if err != nil {
-		return Claims{}, refuse("the signature is wrong")
+		return nil, refuse("the signature is wrong")
 	}
-	return r.liveClaims(payload)
+	claims, err := r.claimsOf(payload)
+	return &signedClaims{header.KeyID, header.Algorithm, claims}, err
+}
+
+// verifierOf returns the public key with that id, if it is one of that algorithm.
+func (r *Ring) verifierOf(kid, algorithm string) (verifier, error) {
+	key, err := r.verifier(kid)
+	if err == nil && algorithm != key.Algorithm {
+		err = refuse("another algorithm than that of its key")
+	}
+	return key, err
 }
 
 // refuse returns an error that wraps [ErrToken] and gives the reason.
@@ -149,7 +181,7 @@ func refuse(why string) error { return fmt.Errorf("%w: %s", ErrToken, why) }
 // parse reads a compact JWS whose header has the type of access tokens and a key id in the
 // form of this issuer's. It does not check the signature.
 func parse(token string) (*jose.JSONWebSignature, error) {
-	if len(token) > maxToken || strings.Count(token, ".") != 2 || !oneSpelling(token) {
+	if strings.Count(token, ".") != 2 || !oneSpelling(token) {
 		return nil, refuse("not a compact JWS")
 	}
 	jws, err := jose.ParseSignedCompact(token, []jose.SignatureAlgorithm{jose.ES256, jose.EdDSA, jose.RS256})
@@ -163,9 +195,9 @@ func parse(token string) (*jose.JSONWebSignature, error) {
 	return jws, nil
 }
 
-// liveClaims decodes the payload of a token with a valid signature. It refuses claims
-// that are not those of an access token of this issuer, and a token that has expired.
-func (r *Ring) liveClaims(payload []byte) (Claims, error) {
+// claimsOf decodes the payload of a token with a valid signature. It refuses claims that are not
+// those of an access token of this issuer.
+func (r *Ring) claimsOf(payload []byte) (Claims, error) {
 	var c Claims
 	if err := json.Unmarshal(payload, &c); err != nil {
 		return Claims{}, refuse("the claims cannot be read")
@@ -173,7 +205,12 @@ func (r *Ring) liveClaims(payload []byte) (Claims, error) {
 	if c.Issuer != r.cfg.Issuer || len(c.Audience) == 0 || slices.Contains(c.Audience, "") || c.GrantID == "" {
 		return Claims{}, refuse("the claims are not those of an access token of this issuer")
 	}
-	if !r.cfg.Now().Before(time.Unix(c.Expires, 0)) {
+	return c, nil
+}
+
+// live returns the claims of a token that has not expired.
+func (c Claims) live(now time.Time) (Claims, error) {
+	if !now.Before(time.Unix(c.Expires, 0)) {
 		return Claims{}, refuse("it has expired")
 	}
 	return c, nil

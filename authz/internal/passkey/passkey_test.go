@@ -43,7 +43,18 @@ type device struct {
 }
 
 func newDevice(subject string, kind virtualwebauthn.KeyType) *device {
-	return &device{virtualwebauthn.NewAuthenticatorWithOptions(virtualwebauthn.AuthenticatorOptions{UserHandle: []byte(subject)}), virtualwebauthn.NewCredential(kind)}
+	return &device{virtualwebauthn.NewAuthenticatorWithOptions(virtualwebauthn.AuthenticatorOptions{UserHandle: []byte(subject)}), newKey(kind)}
+}
+
+// newKey returns a key. The library writes a coordinate that begins with a zero byte without that
+// byte, so one key of 128 would not be read: such keys are not used.
+func newKey(kind virtualwebauthn.KeyType) virtualwebauthn.Credential {
+	for {
+		key := virtualwebauthn.NewCredential(kind)
+		if kind != virtualwebauthn.KeyTypeEC2 || len(key.Key.AttestationData()) == 77 {
+			return key
+		}
+	}
 }
 
 // enrol answers a request to make a passkey.

@@ -1,0 +1,163 @@
+package storage
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+)
+
+// fullGrant returns a grant with a value in every field.
+func fullGrant(t testing.TB) Grant {
+	t.Helper()
+	var g Grant
+	fillGrant(t, reflect.ValueOf(&g).Elem())
+	g.version = Version{}
+	return g
+}
+
+// fillGrant gives a value to each exported field; one of a new type is an error.
+func fillGrant(t testing.TB, v reflect.Value) {
+	t.Helper()
+	switch v.Interface().(type) {
+	case time.Time:
+		v.Set(reflect.ValueOf(time.Date(2026, 3, 4, 5, 6, 7, 89_000_000, time.UTC)))
+		return
+	case Version:
+		return
+	}
+	switch v.Kind() {
+	case reflect.Struct:
+		for i := range v.NumField() {
+			if v.Type().Field(i).IsExported() {
+				fillGrant(t, v.Field(i))
+			}
+		}
+	case reflect.String:
+		v.SetString("x " + v.Type().Name())
+	case reflect.Uint32, reflect.Uint8:
+		v.SetUint(77)
+	case reflect.Bool:
+		v.SetBool(true)
+	case reflect.Slice:
+		v.Set(reflect.MakeSlice(v.Type(), 2, 2))
+		for i := range v.Len() {
+			fillGrant(t, v.Index(i))
+		}
+	default:
+		t.Fatalf("a field of type %s: append it and read it", v.Type())
+	}
+}
+
+// TestEveryFieldOfAGrant: a new field of a grant is one for appendJSON and parseGrant too.
+func TestEveryFieldOfAGrant(t *testing.T) {
+	for _, g := range []Grant{fullGrant(t), {}, {Refreshable: true, Resources: []string{}, Code: SecretHash{}, Access: Access{{}}}} {
+		want, err := json.Marshal(g)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := g.appendJSON(nil)
+		if err != nil || string(got) != string(want) {
+			t.Errorf("%v:\n%s\n%s", err, got, want)
+		}
+		if back, ok := parseGrant(want); !ok || !reflect.DeepEqual(back, g) {
+			t.Errorf("%t: %+v, want %+v", ok, back, g)
+		}
+	}
+	late := fullGrant(t)
+	late.Created = time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC)
+	if body, err := encode(late); err == nil {
+		t.Errorf("a year of five digits: %s", body)
+	}
+}
+
+// TestStoredGrantsAreParsed: the grants of every golden file are read as encoding/json reads them, and
+// those of the present form without it.
+func TestStoredGrantsAreParsed(t *testing.T) {
+	files, err := filepath.Glob("testdata/records-*.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	parsed := 0
+	for _, file := range files {
+		raw, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var records []struct {
+			Kind string `json:"kind"`
+			Data []byte `json:"data"`
+		}
+		if err := json.Unmarshal(raw, &records); err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range records {
+			if r.Kind != kindGrant {
+				continue
+			}
+			if sameGrant(t, r.Data[strings.IndexByte(string(r.Data), '{'):]) {
+				parsed++
+			}
+		}
+	}
+	if parsed == 0 {
+		t.Error("no grant was parsed")
+	}
+}
+
+// sameGrant compares parseGrant with encoding/json, and reports whether it read the grant.
+func sameGrant(t *testing.T, body []byte) bool {
+	t.Helper()
+	got, ok := parseGrant(body)
+	if !ok {
+		return false
+	}
+	var want Grant
+	if err := json.Unmarshal(body, &want); err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("%s: %+v, want %+v, %v", body, got, want, err)
+	}
+	again, err := got.appendJSON(nil)
+	if theirs, _ := json.Marshal(got); err != nil || string(again) != string(theirs) {
+		t.Errorf("%s, %v; want %s", again, err, theirs)
+	}
+	return true
+}
+
+// FuzzGrant: what parseGrant reads, encoding/json reads, and as the same.
+func FuzzGrant(f *testing.F) {
+	body, err := fullGrant(f).appendJSON(nil)
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(string(body), 0, "", 0)
+	for _, at := range []string{`"x `, `77`, `true`, `2026`, `Z"`, `[`, `TU1`, `}`} {
+		for _, insert := range []string{`\u0041`, "\xff", "0", ".5", ",", "null", "+01:00", " ", `"`, "=", "\n", "{}"} {
+			f.Add(string(body), strings.Index(string(body), at), insert, 0)
+			f.Add(string(body), strings.Index(string(body), at), insert, len(at))
+		}
+	}
+	f.Fuzz(func(t *testing.T, body string, at int, insert string, remove int) {
+		if at < 0 || at > len(body) || remove < 0 || remove > len(body)-at {
+			return
+		}
+		sameGrant(t, []byte(body[:at]+insert+body[at+remove:]))
+	})
+}
+
+// BenchmarkGrantCodec is one grant written and read, as at a refresh.
+func BenchmarkGrantCodec(b *testing.B) {
+	g := fullGrant(b)
+	b.ReportAllocs()
+	for b.Loop() {
+		body, err := encode(g)
+		if err != nil {
+			b.Fatal(err)
+		}
+		if _, ok := parseGrant(body); !ok {
+			b.Fatal("another form")
+		}
+	}
+}

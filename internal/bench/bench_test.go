@@ -71,20 +71,48 @@ func TestWireReadsWhatServersSend(t *testing.T) {
 // contain, is an error, and not a fast operation.
 func TestAWrongAnswerEndsTheRun(t *testing.T) {
 	for name, handler := range map[string]http.HandlerFunc{
-		"status":  func(w http.ResponseWriter, _ *http.Request) { http.Error(w, `"issuer"`, http.StatusServiceUnavailable) },
+		"status": func(w http.ResponseWriter, _ *http.Request) {
+			http.Error(w, `"issuer"`, http.StatusInternalServerError)
+		},
 		"content": func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "{}") },
 	} {
 		target := at(t, handler)
 		for _, op := range operations {
 			workers, end, err := prepare(target, op, 2)
 			if err == nil {
-				_, err = drive(t.Context(), workers, time.Millisecond)
+				_, _, err = drive(t.Context(), workers, time.Millisecond)
 			}
 			end()
 			if err == nil {
 				t.Errorf("%s: a wrong answer to %s is taken for one", name, op.name)
 			}
 		}
+	}
+}
+
+// TestUnavailableIsCountedApart: an answer 503 is no operation and ends nothing, unless there is
+// nothing else.
+func TestUnavailableIsCountedApart(t *testing.T) {
+	asked := 0
+	target := at(t, func(w http.ResponseWriter, _ *http.Request) {
+		if asked++; asked <= 2 {
+			w.WriteHeader(http.StatusServiceUnavailable)
+			return
+		}
+		fmt.Fprint(w, `{"issuer"}`)
+	})
+	workers, end, err := prepare(target, operations[0], 1)
+	defer end()
+	if err != nil {
+		t.Fatal(err)
+	}
+	took, unavailable, err := drive(t.Context(), workers, 0)
+	if err != nil || len(took) != 1 || unavailable != 2 {
+		t.Errorf("%d operations and %d times 503, %v; want 1 and 2", len(took), unavailable, err)
+	}
+	asked = -2 * attempts
+	if _, _, err := drive(t.Context(), workers, 0); err == nil {
+		t.Error("a server that only answers 503 is measured")
 	}
 }
 

@@ -75,9 +75,10 @@ func (t *target) register(ctx context.Context, n int) error {
 			w := t.wireTo(first)
 			defer w.close()
 			for i := had + first; i < n && errs[first] == nil; i += len(errs) {
-				a, err := w.post("/register", jsonType, "", []byte(registration))
-				errs[first] = cmp.Or(check(a, err, 201, `"client_id"`), ctx.Err())
-				t.clients[i] = member(a.body, "client_id")
+				errs[first] = cmp.Or(ctx.Err(), insist(func() (err error) {
+					t.clients[i], err = registered(w)
+					return err
+				}))
 			}
 		})
 	}

@@ -20,6 +20,8 @@ type point struct {
 	Processes   int    `json:"processes"`
 	Grants      int    `json:"grants"`     // that were in the store beforehand
 	Operations  int    `json:"operations"` // that were done and measured, all of them answered right
+	// Unavailable is how often the answer was 503; these are none of the operations.
+	Unavailable int `json:"unavailable"`
 	// PerSecond depends on what else the machine does; processor time does less.
 	PerSecond float64 `json:"per_second"`
 	// ServerMicros and RedisMicros are processor time per operation, user and system together.
@@ -51,7 +53,7 @@ func (s *stand) measure(ctx context.Context, t *target, op operation, connection
 	workers, end, err := prepare(t, op, connections)
 	defer end()
 	if err == nil && op.name != "exchange" {
-		_, err = drive(ctx, workers, s.duration/2)
+		_, _, err = drive(ctx, workers, s.duration/2)
 	}
 	if err != nil {
 		return point{}, fmt.Errorf("%s at %s: %w", op.name, t.name, err)
@@ -61,7 +63,7 @@ func (s *stand) measure(ctx context.Context, t *target, op operation, connection
 		return point{}, err
 	}
 	began := time.Now()
-	took, err := drive(ctx, workers, s.duration)
+	took, unavailable, err := drive(ctx, workers, s.duration)
 	elapsed := time.Since(began)
 	if err != nil {
 		return point{}, fmt.Errorf("%s at %s: %w", op.name, t.name, err)
@@ -72,7 +74,7 @@ func (s *stand) measure(ctx context.Context, t *target, op operation, connection
 	}
 	p := after.since(before, float64(len(took)))
 	p.Operation, p.Server, p.Connections, p.Processes, p.Grants = op.name, t.name, connections, len(t.processes), len(t.held)
-	p.Operations, p.PerSecond = len(took), float64(len(took))/elapsed.Seconds()
+	p.Unavailable, p.Operations, p.PerSecond = unavailable, len(took), float64(len(took))/elapsed.Seconds()
 	slices.Sort(took)
 	p.P50Micros, p.P99Micros = micros(took[len(took)/2]), micros(took[len(took)*99/100])
 	return p, nil
@@ -96,7 +98,10 @@ func prepare(t *target, op operation, connections int) (workers []worker, end fu
 				one.Lock()
 				defer one.Unlock()
 			}
-			workers[i], errs[i] = op.prepare(t, wires[i])
+			errs[i] = insist(func() (err error) {
+				workers[i], err = op.prepare(t, wires[i])
+				return err
+			})
 		})
 	}
 	group.Wait()
@@ -108,41 +113,59 @@ func prepare(t *target, op operation, connections int) (workers []worker, end fu
 }
 
 // drive lets all workers go on until the time is over or nothing is left, and returns how long
-// each operation took. An operation that is begun is finished.
-func drive(ctx context.Context, workers []worker, d time.Duration) ([]time.Duration, error) {
-	took := make([][]time.Duration, len(workers))
+// each operation took, and how often the answer was 503 instead. What is begun is finished.
+func drive(ctx context.Context, workers []worker, d time.Duration) (took []time.Duration, unavailable int, err error) {
+	all := make([][]time.Duration, len(workers))
+	refused := make([]int, len(workers))
 	errs := make([]error, len(workers))
 	until := time.Now().Add(d)
 	var group sync.WaitGroup
 	for i, work := range workers {
-		group.Go(func() { took[i], errs[i] = repeat(ctx, work, until) })
+		group.Go(func() { all[i], refused[i], errs[i] = repeat(ctx, work, until) })
 	}
 	group.Wait()
-	all := slices.Concat(took...)
-	if err := cmp.Or(errs...); err != nil {
-		return nil, err
+	for i := range workers {
+		took, unavailable = append(took, all[i]...), unavailable+refused[i]
 	}
-	if len(all) == 0 {
-		return nil, errors.New("no operation was done")
+	if err = cmp.Or(errs...); err == nil && len(took) == 0 {
+		err = errors.New("no operation was done")
 	}
-	return all, nil
+	return took, unavailable, err
 }
 
-// repeat does an operation once at least.
-func repeat(ctx context.Context, work worker, until time.Time) (took []time.Duration, err error) {
-	for begin := time.Now(); ctx.Err() == nil; {
-		if err := work(); errors.Is(err, errEmpty) {
-			return took, nil
-		} else if err != nil {
-			return nil, err
-		}
+// attempts is how often in succession one worker may be answered with 503.
+const attempts = 50
+
+// repeat does an operation once at least, unless nothing is left.
+func repeat(ctx context.Context, work worker, until time.Time) (took []time.Duration, unavailable int, err error) {
+	for begin, late := time.Now(), 0; ctx.Err() == nil && late < attempts; {
+		err = work()
 		now := time.Now()
-		took = append(took, now.Sub(begin))
-		if begin = now; now.After(until) {
-			return took, nil
+		switch {
+		case errors.Is(err, errEmpty):
+			return took, unavailable, nil
+		case errors.Is(err, errUnavailable):
+			late, unavailable = late+1, unavailable+1
+		case err != nil:
+			return nil, 0, err
+		default:
+			late, took = 0, append(took, now.Sub(begin))
+		}
+		if begin = now; now.After(until) && len(took) > 0 {
+			return took, unavailable, nil
 		}
 	}
-	return nil, ctx.Err()
+	return nil, 0, cmp.Or(err, ctx.Err())
+}
+
+// insist calls f again while the answer is 503.
+func insist(f func() error) (err error) {
+	for range attempts {
+		if err = f(); !errors.Is(err, errUnavailable) {
+			break
+		}
+	}
+	return err
 }
 
 // usage is what a server and Redis have used so far.

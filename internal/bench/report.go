@@ -114,12 +114,12 @@ func (r *report) writeTable(out io.Writer) error {
 		m.Processor, m.Cores, m.Go, cmp.Or(m.Redis, "-"), m.Store, cmp.Or(m.Appendfsync, "-"), cmp.Or(m.Commit, "-"), pinned, m.Rounds)
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	if len(r.Points) > 0 {
-		fmt.Fprintln(w, "operation\tconns\tserver\tprocs\tgrants\tops/s\tus/op\tserver us\tredis us\tp50 us\tp99 us\ttrips\tallocs\tbytes\tRSS MB\tredis MB\tto floor\t")
+		fmt.Fprintln(w, "operation\tconns\tserver\tprocs\tgrants\tops/s\tus/op\tserver us\tredis us\tp50 us\tp99 us\ttrips\tallocs\tbytes\tRSS MB\tredis MB\t503s\tto floor\t")
 	}
 	for _, p := range r.Points {
-		fmt.Fprintf(w, "%s\t%d\t%s\t%d\t%d\t%.0f\t%.1f\t%.1f\t%.1f\t%.0f\t%.0f\t%.2f\t%s\t%s\t%.1f\t%.1f\t%s\t\n",
+		fmt.Fprintf(w, "%s\t%d\t%s\t%d\t%d\t%.0f\t%.1f\t%.1f\t%.1f\t%.0f\t%.0f\t%.2f\t%s\t%s\t%.1f\t%.1f\t%d\t%s\t\n",
 			p.Operation, p.Connections, p.Server, p.Processes, p.Grants, p.PerSecond, p.micros(), p.ServerMicros, p.RedisMicros, p.P50Micros, p.P99Micros,
-			p.RoundTrips, told(p.Allocations), told(p.Bytes), megabytes(p.Resident), megabytes(p.RedisMemory), ratio(p.ToFloor))
+			p.RoundTrips, told(p.Allocations), told(p.Bytes), megabytes(p.Resident), megabytes(p.RedisMemory), p.Unavailable, ratio(p.ToFloor))
 	}
 	if err := w.Flush(); err != nil {
 		return err

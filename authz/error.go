@@ -269,7 +269,12 @@ func writeJSON(w http.ResponseWriter, status int, v any) {
 	if err != nil {
 		panic(fmt.Sprintf("authz: cannot marshal %T: %v", v, err)) // only types of this package reach this
 	}
-	w.Header().Set("Content-Type", "application/json")
+	writeBody(w, status, body)
+}
+
+// writeBody writes an answer in JSON.
+func writeBody(w http.ResponseWriter, status int, body []byte) {
+	w.Header()["Content-Type"] = valueJSON
 	w.WriteHeader(status)
 	_, _ = w.Write(body)
 }

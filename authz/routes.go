@@ -1,10 +1,8 @@
 package authz
 
 import (
-	"bytes"
 	"context"
 	"fmt"
-	"io"
 	"net/http"
 	"runtime/debug"
 	"slices"
@@ -167,14 +165,11 @@ type timely struct {
 }
 
 func (t timely) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	body, _ := io.ReadAll(io.LimitReader(r.Body, maxForm+1)) // a later read returns the same error
+	body := begin(r)
 	ctx, cancel := context.WithTimeout(r.Context(), t.within)
 	defer cancel()
 	r = r.WithContext(ctx)
-	r.Body = struct {
-		io.Reader
-		io.Closer
-	}{io.MultiReader(bytes.NewReader(body), r.Body), r.Body}
+	r.Body = body
 	t.next.ServeHTTP(w, r)
 }
 
@@ -229,8 +224,8 @@ type cors struct {
 
 func (c cors) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
-	h.Set("Access-Control-Allow-Origin", "*")
-	h.Set("Access-Control-Expose-Headers", "WWW-Authenticate, Retry-After, X-Request-Id")
+	h["Access-Control-Allow-Origin"] = valueAny
+	h["Access-Control-Expose-Headers"] = valueExposed
 	if r.Method == http.MethodOptions {
 		h.Set("Access-Control-Allow-Methods", c.methods+", OPTIONS")
 		h.Set("Access-Control-Allow-Headers", "Authorization, Content-Type, Accept, MCP-Protocol-Version, Mcp-Method, Mcp-Name")
@@ -241,10 +236,21 @@ func (c cors) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c.next.ServeHTTP(w, r)
 }
 
+// The values of headers that every answer has. They are shared: a header is replaced or added to, and
+// its values are never changed.
+var (
+	valueNoStore = []string{"no-store"}
+	valueNoCache = []string{"no-cache"}
+	valueNoSniff = []string{"nosniff"}
+	valueAny     = []string{"*"}
+	valueExposed = []string{"WWW-Authenticate, Retry-After, X-Request-Id"}
+	valueJSON    = []string{"application/json"}
+)
+
 func noStore(h http.Header) {
-	h.Set("Cache-Control", "no-store")
-	h.Set("Pragma", "no-cache")
-	h.Set("X-Content-Type-Options", "nosniff")
+	h["Cache-Control"] = valueNoStore
+	h["Pragma"] = valueNoCache
+	h["X-Content-Type-Options"] = valueNoSniff
 }
 
 // pageHeaders sets the headers of every page. Referrer-Policy is same-origin: under

@@ -1,7 +1,6 @@
 package authz
 
 import (
-	"context"
 	"errors"
 	"net/http"
 	"slices"
@@ -20,6 +19,7 @@ const transactionTTL = 10 * time.Minute
 // authorization is an authorization request that passed every check (OAuth 2.1 section
 // 4.1.1).
 type authorization struct {
+	visit     *visit
 	set       *resourceSet
 	client    storage.Client
 	to        proven
@@ -39,7 +39,7 @@ func (s *Server) authorize(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	session, err := s.sessionAt(r, a.client.ID)
+	session, err := a.visit.live(r.Context())
 	if err != nil {
 		return err
 	}
@@ -67,7 +67,7 @@ func (s *Server) readAuthorization(r *http.Request) (_ authorization, err error)
 			return authorization{}, malformed(p)
 		}
 	}
-	client, err := s.requestingClient(r.Context(), f.get("client_id"))
+	v, client, err := s.visitor(r, f.get("client_id"))
 	if err != nil {
 		return authorization{}, err
 	}
@@ -75,28 +75,13 @@ func (s *Server) readAuthorization(r *http.Request) (_ authorization, err error)
 	if err != nil {
 		return authorization{}, unprovenRedirect(client, f.get("redirect_uri"), err)
 	}
-	a := authorization{set: s.resources.take(r.Context()), client: client, to: to}
+	a := authorization{visit: v, set: s.resources.take(r.Context()), client: client, to: to}
 	for _, check := range authorizationChecks {
 		if err := check(s, f, &a); err != nil {
 			return authorization{}, err
 		}
 	}
 	return a, nil
-}
-
-// requestingClient returns the client of an authorization request. The error for an unknown
-// client is shown on a page: RFC 6749 section 4.1.2.1 forbids a redirect.
-func (s *Server) requestingClient(ctx context.Context, id string) (_ storage.Client, err error) {
-	ctx, end := s.partIn(ctx, PartClient)
-	defer func() { end(err) }()
-	if id == "" {
-		return storage.Client{}, malformed("the parameter client_id is missing")
-	}
-	client, err := s.clients.Current(ctx, id)
-	if errors.Is(err, storage.ErrNotFound) || (err == nil && client.Disabled) {
-		return storage.Client{}, unknownClient(err)
-	}
-	return client, err
 }
 
 // unknownClient returns the page for an unknown client. If cause is a [storage.RemovedError],

@@ -102,40 +102,6 @@ type liveSession struct {
 	consent storage.Consent
 }
 
-// session returns the session of this browser. It is the zero value if there is no session,
-// if it has expired, or if the person was disabled, removed, replaced or given another
-// password since.
-func (s *Server) session(r *http.Request) (liveSession, error) { return s.sessionAt(r, "") }
-
-// sessionAt is session for a page of a client, with what the person decided about it.
-func (s *Server) sessionAt(r *http.Request, clientID string) (liveSession, error) {
-	secret := s.cookies.get(r, sessionCookie)
-	if !strings.HasPrefix(secret, sessionPrefix) {
-		return liveSession{}, nil
-	}
-	session, err := s.cfg.Store.Session(r.Context(), secret)
-	if errors.Is(err, storage.ErrNotFound) || err == nil && s.over(session) {
-		return liveSession{}, nil
-	}
-	if err != nil {
-		return liveSession{}, err
-	}
-	live := liveSession{Session: session, secret: secret}
-	if clientID == "" {
-		live.person, err = s.cfg.Store.User(r.Context(), session.UserName)
-	} else {
-		live.person, live.consent, err = s.cfg.Store.PersonAndConsent(r.Context(), session.UserName, session.Subject, clientID)
-	}
-	switch {
-	case errors.Is(err, storage.ErrNotFound) || (err == nil && !sessionValid(live.person, session)):
-		return liveSession{}, nil
-	case err != nil:
-		return liveSession{}, err
-	}
-	s.sessionUsed(session)
-	return live, nil
-}
-
 // sessionValid reports whether a session still belongs to the person's current record, which is
 // zero if there is none. A change of the password ends the sessions that began before it.
 func sessionValid(user storage.User, session storage.Session) bool {
@@ -212,32 +178,10 @@ func (s *Server) startSession(w http.ResponseWriter, r *http.Request, user stora
 		}
 	}
 	s.cookies.set(w, sessionCookie, secret, s.cfg.SessionMax)
+	s.holders.put(storage.SessionID(secret), holder{user.Name, user.Subject})
 	s.chores.deferWork(func(ctx context.Context) error { return s.cfg.Store.TidySessions(ctx, user.Subject) })
 	s.happened(r.Context(), fact{kind: audit.SignedIn, person: user.Subject, how: by.name, provider: by.provider, shown: eventSignedIn, about: by.shown()})
 	return nil
-}
-
-// transaction returns the transaction with that id if it belongs to this browser. All other
-// cases give the same error, which therefore reveals nothing.
-func (s *Server) transaction(r *http.Request, id string) (storage.Transaction, error) {
-	if len(id) != 22 || strings.ContainsFunc(id, notBase64URL) {
-		return storage.Transaction{}, gone()
-	}
-	t, err := s.cfg.Store.ResumeTransaction(r.Context(), id, s.cookies.get(r, browserCookie), s.keptTransaction(r, id))
-	if errors.Is(err, storage.ErrNotFound) {
-		return storage.Transaction{}, gone()
-	}
-	return t, err
-}
-
-// visit returns the transaction that a page or form names, and the session of the browser.
-func (s *Server) visit(r *http.Request, f form) (storage.Transaction, liveSession, error) {
-	t, err := s.transaction(r, f.get("transaction"))
-	if err != nil {
-		return storage.Transaction{}, liveSession{}, err
-	}
-	session, err := s.sessionAt(r, t.ClientID)
-	return t, session, err
 }
 
 // goneOn returns the page of gone for one kind of error, and every other error unchanged.

@@ -24,10 +24,15 @@ func (s *Server) showConsent(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return malformed(err.Error())
 	}
-	t, session, err := s.visit(r, f)
+	v, err := s.visit(r, f.get("transaction"))
 	if err != nil {
 		return err
 	}
+	session, err := v.live(r.Context())
+	if err != nil {
+		return err
+	}
+	t := v.t
 	if t.ClientID == "" {
 		return gone() // a sign-in without a client asks for nothing
 	}
@@ -35,7 +40,7 @@ func (s *Server) showConsent(w http.ResponseWriter, r *http.Request) error {
 		seeOther(w, s.urls.login+"?transaction="+t.ID)
 		return nil
 	}
-	client, to, err := s.clientAndRedirect(r, t)
+	client, to, err := v.clientAndRedirect(r.Context())
 	if err != nil {
 		return err
 	}
@@ -43,20 +48,16 @@ func (s *Server) showConsent(w http.ResponseWriter, r *http.Request) error {
 	if done, err := s.grantUnasked(w, r, set, t, session, client, to); done || err != nil {
 		return err
 	}
-	return s.consentPage(w, r, set, t, session, http.StatusOK, language.Text{})
+	return s.consentPage(w, r, set, t, session, client, to, http.StatusOK, language.Text{})
 }
 
-func (s *Server) consentPage(w http.ResponseWriter, r *http.Request, set *resourceSet, t storage.Transaction, session liveSession, status int, problem language.Text) error {
-	client, to, err := s.clientAndRedirect(r, t)
-	if err != nil {
-		return err
-	}
+func (s *Server) consentPage(w http.ResponseWriter, r *http.Request, set *resourceSet, t storage.Transaction, session liveSession, client storage.Client, to proven, status int, problem language.Text) error {
 	offered, err := s.offered(r.Context(), set, t, session.person)
 	if err != nil {
 		return err
 	}
 	if len(offered) == 0 {
-		return s.closedPage(w, r, set, t, session)
+		return s.closedPage(w, r, set, t, session, client, to)
 	}
 	shown := s.shownClient(client)
 	shown.Logo = s.logoPath(r.Context(), client, t)
@@ -85,10 +86,15 @@ func (s *Server) consent(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	t, session, err := s.visit(r, f)
+	v, err := s.visit(r, f.get("transaction"))
 	if err != nil {
 		return err
 	}
+	session, err := v.live(r.Context())
+	if err != nil {
+		return err
+	}
+	t := v.t
 	if t.ClientID == "" {
 		return gone()
 	}
@@ -101,17 +107,17 @@ func (s *Server) consent(w http.ResponseWriter, r *http.Request) error {
 	}
 	switch f.get("decision") {
 	case "allow":
-		return s.allow(w, r, s.resources.take(r.Context()), t, session, f)
+		return s.allow(w, r, s.resources.take(r.Context()), v, session, f)
 	case "deny":
-		return s.deny(w, r, t, session)
+		return s.deny(w, r, v, session)
 	}
 	return invalidRequest("the decision must be allow or deny")
 }
 
 // deny tells the client that the person declined. What was remembered about the client before is
 // forgotten first.
-func (s *Server) deny(w http.ResponseWriter, r *http.Request, t storage.Transaction, session liveSession) error {
-	client, to, err := s.clientAndRedirect(r, t)
+func (s *Server) deny(w http.ResponseWriter, r *http.Request, v *visit, session liveSession) error {
+	client, to, err := v.clientAndRedirect(r.Context())
 	if err != nil {
 		return err
 	}
@@ -120,7 +126,7 @@ func (s *Server) deny(w http.ResponseWriter, r *http.Request, t storage.Transact
 			return err
 		}
 	}
-	if err := s.endTransaction(w, r, t); err != nil {
+	if err := s.endTransaction(w, r, v.t); err != nil {
 		return err
 	}
 	s.happened(r.Context(), fact{kind: audit.Denied, person: session.Subject, client: client.ID})
@@ -158,17 +164,18 @@ func (s *Server) decide(r *http.Request, set *resourceSet, t storage.Transaction
 // allow stores the grant and sends its code to the client. It stores the ticked part of the
 // same value that the page showed, so a permission that was not on the page cannot be
 // granted.
-func (s *Server) allow(w http.ResponseWriter, r *http.Request, set *resourceSet, t storage.Transaction, session liveSession, f form) error {
-	client, to, err := s.clientAndRedirect(r, t)
+func (s *Server) allow(w http.ResponseWriter, r *http.Request, set *resourceSet, v *visit, session liveSession, f form) error {
+	client, to, err := v.clientAndRedirect(r.Context())
 	if err != nil {
 		return err
 	}
+	t := v.t
 	d, problem, err := s.decide(r, set, t, session, client, to, f)
 	switch {
 	case err != nil:
 		return err
 	case !problem.IsZero():
-		return s.consentPage(w, r, set, t, session, http.StatusBadRequest, problem)
+		return s.consentPage(w, r, set, t, session, client, to, http.StatusBadRequest, problem)
 	}
 	if err := s.unremember(r.Context(), session, client, d.offered.Except(d.allowed)); err != nil {
 		return err

@@ -10,27 +10,30 @@ import (
 	"gatehouse.example/storage"
 )
 
-// recheck reads the person and the client again after the grant is stored. It reads both at
-// the same time, because the person is waiting. If unasked is not nil, the grant was stored without
-// a page, and unasked says whether it still may be.
+// recheck reads the person and the client again after the grant is stored, in one round trip, and
+// revokes the grant if it may not be. If unasked is not nil, the grant was stored without a page, and
+// unasked says whether it still may be.
 func (s *Server) recheck(ctx context.Context, session liveSession, client storage.Client, grant storage.Grant, unasked func(liveSession) bool) error {
-	known := make(chan error, 1)
-	go func() { known <- s.recheckClient(ctx, client, grant) }()
-	err := s.recheckPerson(ctx, session, grant, unasked)
-	return cmp.Or(<-known, err)
+	read := s.cfg.Store.Reading()
+	v := &visit{s: s, clientID: client.ID, client: s.clients.CurrentWith(read, client.ID)}
+	v.holder, v.person = holder{session.UserName, session.Subject}, read.User(session.UserName)
+	v.consent = func() (storage.Consent, error) { return storage.Consent{}, nil }
+	if unasked != nil {
+		v.consent = read.Consent(session.Subject, client.ID)
+	}
+	if err := read.Read(ctx); err != nil {
+		return cmp.Or(s.cfg.Store.Revoke(ctx, grant.ID, "it could not be read again at the consent"), err)
+	}
+	of := s.recheckClient(ctx, v, grant)
+	return cmp.Or(of, s.recheckPerson(ctx, v, session, grant, unasked))
 }
 
-// recheckPerson reads the person again after the grant is stored, and revokes the grant if
-// the person may not sign in any more. Disabling or removing a person first changes the
-// record and then revokes the grants in the person's list, so it can miss a grant that is
-// stored in between. For a grant without a page the same holds for the consent.
-func (s *Server) recheckPerson(ctx context.Context, session liveSession, grant storage.Grant, unasked func(liveSession) bool) error {
+// recheckPerson revokes the grant if the person may not sign in any more. Disabling or removing a
+// person first changes the record and then revokes the grants in the person's list, so it can miss a
+// grant that is stored in between. For a grant without a page the same holds for the consent.
+func (s *Server) recheckPerson(ctx context.Context, v *visit, session liveSession, grant storage.Grant, unasked func(liveSession) bool) error {
 	now, err := session, error(nil)
-	if unasked == nil {
-		now.person, err = s.cfg.Store.User(ctx, session.UserName)
-	} else {
-		now.person, now.consent, err = s.cfg.Store.PersonAndConsent(ctx, session.UserName, session.Subject, grant.ClientID)
-	}
+	now.person, now.consent, err = v.holding(ctx, v.holder)
 	because, refused := "the person was disabled, or given another password, while consenting", error(gone())
 	if err == nil && sessionValid(now.person, session.Session) {
 		if unasked == nil || unasked(now) {
@@ -41,10 +44,7 @@ func (s *Server) recheckPerson(ctx context.Context, session liveSession, grant s
 	if revokeErr := s.cfg.Store.Revoke(ctx, grant.ID, because); revokeErr != nil {
 		return revokeErr
 	}
-	if err != nil && !errors.Is(err, storage.ErrNotFound) {
-		return err
-	}
-	return refused
+	return cmp.Or(err, refused)
 }
 
 // recordUse records that the client is used. This must happen before the client has a grant:
@@ -59,10 +59,10 @@ func (s *Server) recordUse(ctx context.Context, client storage.Client) error {
 	return err
 }
 
-// recheckClient reads the client again after the grant is stored, for the same reason as
+// recheckClient revokes the grant if the client may not be used any more, for the same reason as
 // recheckPerson: disabling or removing a client changes its record first.
-func (s *Server) recheckClient(ctx context.Context, client storage.Client, grant storage.Grant) error {
-	_, err := s.requestingClient(ctx, client.ID)
+func (s *Server) recheckClient(ctx context.Context, v *visit, grant storage.Grant) error {
+	_, err := v.requestingClient(ctx)
 	if err == nil {
 		return nil
 	}

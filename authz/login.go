@@ -1,6 +1,7 @@
 package authz
 
 import (
+	"context"
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/hex"
@@ -24,22 +25,27 @@ func (s *Server) showLogin(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return malformed(err.Error())
 	}
-	t, session, err := s.visit(r, f)
+	v, err := s.visit(r, f.get("transaction"))
 	if err != nil {
 		return err
 	}
-	if session.satisfies(t) {
-		s.afterSignIn(w, t)
+	session, err := v.live(r.Context())
+	if err != nil {
+		return err
+	}
+	if session.satisfies(v.t) {
+		s.afterSignIn(w, v.t)
 		return nil
 	}
-	return s.loginPage(w, r, t, http.StatusOK, t.LoginHint, language.Text{})
+	return s.loginPage(w, r, v, http.StatusOK, v.t.LoginHint, language.Text{})
 }
 
-func (s *Server) loginPage(w http.ResponseWriter, r *http.Request, t storage.Transaction, status int, userName string, problem language.Text) error {
-	session, err := s.session(r)
+func (s *Server) loginPage(w http.ResponseWriter, r *http.Request, v *visit, status int, userName string, problem language.Text) error {
+	session, err := v.live(r.Context())
 	if err != nil {
 		return err
 	}
+	t := v.t
 	prompt, err := s.signInPrompt(w, r, t)
 	if err != nil {
 		return err
@@ -50,7 +56,7 @@ func (s *Server) loginPage(w http.ResponseWriter, r *http.Request, t storage.Tra
 		Passkey: prompt, WithoutPassword: s.cfg.NoPasswords,
 	}
 	if t.ClientID != "" {
-		client, to, err := s.clientAndRedirect(r, t)
+		client, to, err := v.clientAndRedirect(r.Context())
 		if err != nil {
 			return err
 		}
@@ -65,15 +71,16 @@ func (s *Server) loginPage(w http.ResponseWriter, r *http.Request, t storage.Tra
 // clientAndRedirect returns the client of a transaction and its redirect URI. Both are looked
 // up and matched again. If the client's metadata has changed since the authorization request,
 // the client must send a new one: the person decides on what the page shows.
-func (s *Server) clientAndRedirect(r *http.Request, t storage.Transaction) (storage.Client, proven, error) {
-	client, err := s.requestingClient(r.Context(), t.ClientID)
+func (v *visit) clientAndRedirect(ctx context.Context) (storage.Client, proven, error) {
+	client, err := v.requestingClient(ctx)
 	if err != nil {
 		return storage.Client{}, proven{}, err
 	}
+	t := v.t
 	if t.ClientDigest != dcr.Digest(client) {
 		return storage.Client{}, proven{}, changed()
 	}
-	to, err := s.prove(client, t.RedirectURI, t.State)
+	to, err := v.s.prove(client, t.RedirectURI, t.State)
 	if err != nil {
 		return storage.Client{}, proven{}, unprovenRedirect(client, t.RedirectURI, err)
 	}
@@ -104,11 +111,11 @@ func (s *Server) login(w http.ResponseWriter, r *http.Request) error {
 	if err := s.refuseEarly(r, f.get("username")); err != nil {
 		return err
 	}
-	t, err := s.transaction(r, f.get("transaction"))
+	v, err := s.visit(r, f.get("transaction"))
 	if err != nil {
 		return err
 	}
-	if err := s.checkCSRF(r, t, "login", liveSession{}, f.get("csrf")); err != nil {
+	if err := s.checkCSRF(r, v.t, "login", liveSession{}, f.get("csrf")); err != nil {
 		return err
 	}
 	user, err := s.signIn(r, f.get("username"), f.get("password"))
@@ -116,12 +123,12 @@ func (s *Server) login(w http.ResponseWriter, r *http.Request) error {
 	if errors.As(err, &refused) {
 		s.happened(r.Context(), fact{kind: audit.SignInRefused, person: refused.subject, how: methodPassword})
 		s.cfg.Logger.InfoContext(r.Context(), "sign-in refused", s.loggedName(refused.userName, f.get("username")), "from", fair.Requester(r.Context()))
-		return s.loginPage(w, r, t, http.StatusForbidden, f.get("username"), language.Say("login.wrong"))
+		return s.loginPage(w, r, v, http.StatusForbidden, f.get("username"), language.Say("login.wrong"))
 	}
 	if err != nil {
 		return err
 	}
-	return s.passwordRight(w, r, t, user)
+	return s.passwordRight(w, r, v.t, user)
 }
 
 // passwordRight goes on after the right password. It is the only way from a password to a session:

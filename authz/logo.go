@@ -16,15 +16,15 @@ func (s *Server) logo(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return malformed(err.Error())
 	}
-	t, err := s.transaction(r, f.get("transaction"))
+	v, err := s.visit(r, f.get("transaction"))
 	if err != nil {
 		return err
 	}
-	client, err := s.requestingClient(r.Context(), t.ClientID)
+	client, err := v.requestingClient(r.Context())
 	if err != nil {
 		return err
 	}
-	png := s.clients.Logo(client, t.RedirectURI)
+	png := s.clients.Logo(client, v.t.RedirectURI)
 	if png == nil {
 		w.WriteHeader(http.StatusNotFound)
 		return nil

@@ -72,7 +72,7 @@ func (m *meter) holdReadsOf(kind string, n int) {
 	var made atomic.Int64
 	all := make(chan struct{})
 	f := func(op, key string) {
-		if op != "get" || !strings.HasPrefix(key, "gatehouse:"+kind+":") {
+		if !strings.HasPrefix(op, "get") || !strings.HasPrefix(key, "gatehouse:"+kind+":") {
 			return
 		}
 		if made.Add(1) == int64(n) {
@@ -83,11 +83,11 @@ func (m *meter) holdReadsOf(kind string, n int) {
 	m.after.Store(&f)
 }
 
-// once calls f before the first call of op on a key of that kind.
+// once calls f before the first call of op on a key of that kind. A "get" may be one of several.
 func (m *meter) once(hook *atomic.Pointer[func(op, key string)], op, kind string, f func()) {
 	var done atomic.Bool
 	step := func(o, key string) {
-		if o == op && strings.HasPrefix(key, "gatehouse:"+kind+":") && done.CompareAndSwap(false, true) {
+		if (o == op || op == "get" && o == "get many") && strings.HasPrefix(key, "gatehouse:"+kind+":") && done.CompareAndSwap(false, true) {
 			f()
 		}
 	}
@@ -103,7 +103,11 @@ func (m *meter) Get(ctx context.Context, key string) (storage.Item, error) {
 }
 
 func (m *meter) GetMany(ctx context.Context, keys []string) ([]storage.Item, error) {
-	defer m.note("get many", "", &m.reads)()
+	m.reads.Add(1)
+	for _, key := range keys {
+		call(&m.before, "get many", key)
+		defer call(&m.after, "get many", key)
+	}
 	if err := m.readFault(keys...); err != nil {
 		return nil, err
 	}

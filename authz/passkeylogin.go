@@ -29,10 +29,11 @@ func (s *Server) passkeyLogin(w http.ResponseWriter, r *http.Request) error {
 	if wait := s.throttle.Wait(throttle.SignIn{Name: passkeyAttempts, From: fair.Requester(r.Context())}); wait > 0 && s.cookies.get(r, deviceCookie) == "" {
 		return tooMany(wait)
 	}
-	t, err := s.transaction(r, f.get("transaction"))
+	v, err := s.visit(r, f.get("transaction"))
 	if err != nil {
 		return err
 	}
+	t := v.t
 	if err := s.checkCSRF(r, t, "login", liveSession{}, f.get("csrf")); err != nil {
 		return err
 	}
@@ -41,7 +42,7 @@ func (s *Server) passkeyLogin(w http.ResponseWriter, r *http.Request) error {
 	if errors.As(err, &refused) {
 		s.happened(r.Context(), fact{kind: audit.SignInRefused, person: user.Subject, how: methodPasskey})
 		s.cfg.Logger.InfoContext(r.Context(), "sign-in with a passkey refused", "user", user.Name, "reason", refused.Reason, "from", fair.Requester(r.Context()))
-		return s.loginPage(w, r, t, http.StatusForbidden, "", language.Say("passkey.refusedSignIn"))
+		return s.loginPage(w, r, v, http.StatusForbidden, "", language.Say("passkey.refusedSignIn"))
 	}
 	if err != nil {
 		return err

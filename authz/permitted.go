@@ -111,11 +111,7 @@ func (s *Server) rememberHolder(set *resourceSet, g storage.Grant, user storage.
 
 // closedPage says that nothing of what the client asks for is open to the person. The client
 // hears of it when the person acts: nobody is sent anywhere before.
-func (s *Server) closedPage(w http.ResponseWriter, r *http.Request, set *resourceSet, t storage.Transaction, session liveSession) error {
-	client, to, err := s.clientAndRedirect(r, t)
-	if err != nil {
-		return err
-	}
+func (s *Server) closedPage(w http.ResponseWriter, r *http.Request, set *resourceSet, t storage.Transaction, session liveSession, client storage.Client, to proven) error {
 	asked := set.askedBy(t)
 	s.logRefusal(r, http.StatusForbidden, codeAccessDenied, "nothing of what is asked for is open to the person",
 		fmt.Errorf("user %s, sub %s, client %s, asked for %s", session.UserName, session.Subject, client.ID, asked))

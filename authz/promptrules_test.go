@@ -76,7 +76,7 @@ func TestDecidingWhileTheStoreFails(t *testing.T) {
 		page, puts := b.page, 0
 		cookies := b.keeps()
 		down := func(op, key string) {
-			if strings.HasPrefix(key, "gatehouse:consent:") && op != "get" {
+			if strings.HasPrefix(key, "gatehouse:consent:") && !strings.HasPrefix(op, "get") {
 				h.faults.SetDown(true)
 			}
 			if op == "put" && strings.HasPrefix(key, "gatehouse:grant:") {

@@ -21,10 +21,11 @@ func (s *Server) chooseProvider(w http.ResponseWriter, r *http.Request, f form) 
 	if err != nil {
 		return err
 	}
-	t, err := s.transaction(r, f.get("transaction"))
+	v, err := s.visit(r, f.get("transaction"))
 	if err != nil {
 		return err
 	}
+	t := v.t
 	decision := f.get("decision")
 	page := "login"
 	if decision != "" {
@@ -37,25 +38,26 @@ func (s *Server) chooseProvider(w http.ResponseWriter, r *http.Request, f form) 
 	case t.ClientID == "": // nothing to decide, so no page has the token for a decision
 		return s.sendToProvider(w, r, t, p, nil)
 	case decision == "":
-		return s.decisionPage(w, r, t, p)
+		return s.decisionPage(w, r, v, p)
 	}
-	return s.decideOnProvider(w, r, t, p, decision)
+	return s.decideOnProvider(w, r, v, p, decision)
 }
 
 // decideOnProvider takes the person's decision about the client, before they go to a provider.
-func (s *Server) decideOnProvider(w http.ResponseWriter, r *http.Request, t storage.Transaction, p *provider, decision string) error {
+func (s *Server) decideOnProvider(w http.ResponseWriter, r *http.Request, v *visit, p *provider, decision string) error {
 	switch decision {
 	case "deny":
-		session, err := s.session(r)
+		session, err := v.live(r.Context())
 		if err != nil {
 			return err
 		}
-		return s.deny(w, r, t, session)
+		session.consent = storage.Consent{} // who decides here is not signed in for this request
+		return s.deny(w, r, v, session)
 	case "allow":
-		if _, _, err := s.clientAndRedirect(r, t); err != nil {
+		if _, _, err := v.clientAndRedirect(r.Context()); err != nil {
 			return err
 		}
-		return s.sendToProvider(w, r, t, p, nil)
+		return s.sendToProvider(w, r, v.t, p, nil)
 	}
 	return invalidRequest("the decision must be allow or deny")
 }
@@ -66,11 +68,12 @@ func decisionForm(p *provider) string { return "provider " + p.ID }
 
 // decisionPage shows the client, where it returns to and what it wants to use, before the person
 // goes to a provider.
-func (s *Server) decisionPage(w http.ResponseWriter, r *http.Request, t storage.Transaction, p *provider) error {
-	client, to, err := s.clientAndRedirect(r, t)
+func (s *Server) decisionPage(w http.ResponseWriter, r *http.Request, v *visit, p *provider) error {
+	client, to, err := v.clientAndRedirect(r.Context())
 	if err != nil {
 		return err
 	}
+	t := v.t
 	shown := s.shownClient(client)
 	shown.Logo = s.logoPath(r.Context(), client, t)
 	return s.pagesFor(r, s.path("/login")+"?transaction="+t.ID).Provider(w, templates.BeforeProvider{

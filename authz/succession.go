@@ -29,6 +29,7 @@ type lasting struct {
 	unaskedRate       *fair.Limiter // bounds the grants of a person without a page
 	registrations     *fair.Shared  // bounds registrations and their sizes
 	requests          *requestLimiter
+	holders           holders
 	// unproven bounds by network what was sent to a provider and came to nothing: made-up codes
 	// and logout tokens use up the sender's share and not the quota of this server there.
 	unproven *fair.Limiter

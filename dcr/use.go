@@ -10,16 +10,31 @@ import (
 // Current is [Clients.Resolve] without the cache: changes that another process made take
 // effect at once. Use it for pages, where the extra read of the store does not matter.
 func (cs *Clients) Current(ctx context.Context, id string) (storage.Client, error) {
-	if !cs.stored(id) {
-		return cs.Resolve(ctx, id)
-	}
-	client, err := cs.store.Client(ctx, id)
-	if err != nil {
+	read := cs.store.Reading()
+	client := cs.CurrentWith(read, id)
+	if err := read.Read(ctx); err != nil {
 		return storage.Client{}, fmt.Errorf("dcr: client: %w", err)
 	}
-	client = detached(client)
-	cs.cache.put(client, cs.now())
-	return client, nil
+	return client(ctx)
+}
+
+// CurrentWith is [Clients.Current] for a client that is read together with other records. It asks
+// read for the record, if the client has one in the store; the function that it returns is to be
+// called after [storage.Reading.Read].
+func (cs *Clients) CurrentWith(read *storage.Reading, id string) func(context.Context) (storage.Client, error) {
+	if !cs.stored(id) {
+		return func(ctx context.Context) (storage.Client, error) { return cs.Resolve(ctx, id) }
+	}
+	record := read.Client(id)
+	return func(context.Context) (storage.Client, error) {
+		client, err := record()
+		if err != nil {
+			return storage.Client{}, fmt.Errorf("dcr: client: %w", err)
+		}
+		client = detached(client)
+		cs.cache.put(client, cs.now())
+		return client, nil
+	}
 }
 
 // Use records that a person is about to give a client a grant. After it returned without an

@@ -49,7 +49,7 @@ func goClient(t *testing.T, s *stable) error {
 // agreeing returns the animals at which clients are compared with their profiles, and a healthy
 // server. Clients look names up before they follow a redirect, which these names do not survive.
 func agreeing() (all []animal) {
-	redirects := []string{"resource-metadata-redirected", "server-metadata-redirected", "metadata-redirected-away"}
+	redirects := []string{"resource-metadata-redirected", "server-metadata-redirected", "metadata-redirected-away", "target-moved", "target-moved-get"}
 	for _, a := range zoo() {
 		if !slices.Contains(redirects, a.id) {
 			all = append(all, a)

@@ -21,6 +21,8 @@ func zoo() []animal {
 var callAnimals = []animal{
 	{"tools without a token", "open", route("POST "+notes, empty), ""},
 	{"signs people in at a page", "sign-in-page", route("POST "+notes, answer(302, "", "", "Location", "https://login.example.com/")), ""},
+	{"a slash is added to the URL", "target-moved", route("POST "+notes, answer(307, "", "", "Location", "/mcp/")), ""},
+	{"http is sent to https", "target-moved-get", route("POST "+notes, answer(301, "", "", "Location", "https://notes.example.com:8443/mcp")), ""},
 	{"a page in place of 401", "sign-in-page", route("POST "+notes, answer(403, "text/html", html)), ""},
 	{"403 without a token", "wrong-status", route("POST "+notes, answer(403, jsonType, `{}`)), ""},
 	{"400 for the revision", "wrong-status", route("POST "+notes, answer(400, jsonType, `{"error":"Unsupported protocol version"}`)), ""},

@@ -32,8 +32,21 @@ var callChecks = []check{
 		Mends:    map[string]string{"Cloudflare": "add a bypass policy of Access for the path of the server and for /.well-known/."},
 		Clients:  everyone,
 	}, calls(withoutToken, func(e *exchange) bool {
-		return e.redirect() || e.media() == "text/html" && (e.status == http.StatusForbidden || e.status == http.StatusOK)
+		return e.redirect() && !e.moved() || e.media() == "text/html" && (e.status == http.StatusForbidden || e.status == http.StatusOK)
 	})},
+	{Entry{
+		ID: "target-moved", Severity: Warning, Rule: "RFC 9110 section 15.4; MCP Canonical Server URI",
+		Title:    "The URL redirects to another URL of this host",
+		Symptoms: []string{"307 Temporary Redirect for /mcp", "308 Permanent Redirect", "works with a slash at the end only"},
+		Mend:     "Give people the URL to which it leads, and write that one as resource; then examine that one. Or serve both without a redirect.",
+	}, calls(firstCalls, func(e *exchange) bool { return e.moved() && e.status >= http.StatusTemporaryRedirect })},
+	{Entry{
+		ID: "target-moved-get", Severity: Error, Rule: "RFC 9110 section 15.4",
+		Title:    "The URL redirects to another URL of this host, and messages are lost on the way",
+		Symptoms: []string{"301 Moved Permanently for /mcp", "302 Found", "signed in, then Method Not Allowed"},
+		Mend:     "Give people the URL to which it leads, and examine that one: at 301, 302 and 303 clients go on with GET, without their message. If both must work, answer 307 or 308.",
+		Clients:  everyone,
+	}, calls(firstCalls, func(e *exchange) bool { return e.moved() && e.status < http.StatusTemporaryRedirect })},
 	{Entry{
 		ID: "wrong-status", Severity: Error, Rule: "MCP Error Handling",
 		Title:    "A request without a token is refused, but not with 401",

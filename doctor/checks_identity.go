@@ -88,7 +88,7 @@ var resourceChecks = []check{
 		Symptoms: []string{"Protected resource does not match expected", "invalid_target", "audience mismatch", "401 loop after sign-in"},
 		Mend:     "Write resource as clients write the URL, byte for byte. Decide for one form (without a slash) and redirect nobody from one to the other.",
 		Mends:    map[string]string{"nginx": "location /mcp and location /mcp/ are different; rewrites between them change the resource."},
-		Clients:  exceptCodex,
+		Clients:  everyone,
 	}, identity(otherSlash)},
 	{Entry{
 		ID: string(spelling), Severity: Error, Rule: "RFC 9728 section 3.3; MCP Canonical Server URI",

@@ -21,9 +21,9 @@ const (
 var reachChecks = []check{
 	{Entry{
 		ID: "tls-invalid", Severity: Error, Rule: "RFC 9110 section 4.3.4",
-		Title:    "The certificate is not valid for the server",
-		Symptoms: []string{"self-signed certificate", "unable to verify the first certificate", "UNABLE_TO_GET_ISSUER_CERT_LOCALLY", "certificate has expired", "x509: certificate signed by unknown authority"},
-		Mend:     "Install a certificate for this name that is not expired, with all intermediate certificates in the file, from an authority that clients trust.",
+		Title:    "No connection with TLS can be made, or the certificate is not valid for the server",
+		Symptoms: []string{"self-signed certificate", "unable to verify the first certificate", "UNABLE_TO_GET_ISSUER_CERT_LOCALLY", "certificate has expired", "x509: certificate signed by unknown authority", "protocol version not supported", "certificate required"},
+		Mend:     "Install a certificate for this name that is not expired, with all intermediate certificates in the file, from an authority that clients trust. Speak TLS 1.2 or 1.3, and ask clients for no certificate.",
 		Mends:    map[string]string{"nginx": "ssl_certificate needs the file with the whole chain (fullchain.pem), not the certificate alone."},
 		Clients:  everyone,
 	}, hosts(func(e *exchange) string {

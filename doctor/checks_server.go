@@ -72,7 +72,7 @@ var serverChecks = []check{
 		Title:    "There is OpenID Connect metadata only, and it lacks members that OpenID Connect requires",
 		Symptoms: []string{"subject_types_supported: Required", "id_token_signing_alg_values_supported: Required", "ZodError: invalid_type"},
 		Mend:     "Serve /.well-known/oauth-authorization-server, where they are not needed, or add them.",
-		Clients:  []string{claudeCode, cursor, inspector, mcpRemote, typescriptSDK},
+		Clients:  []string{claudeCode, cursor, mcpRemote, typescriptSDK},
 	}, each(func(_ *server, d *document) string {
 		lacks := d.lacks(openIDMembers...)
 		return when(d.form != "oauth" && len(lacks) > 0, clean(d.url)+" has no "+strings.Join(lacks, ", "))
@@ -105,7 +105,7 @@ var serverChecks = []check{
 		Symptoms: []string{"issuer mismatch", "Invalid issuer"},
 		Mend:     "Write the issuer in authorization_servers exactly as the metadata of the authorization server has it.",
 		Mends:    map[string]string{"Auth0": "the issuer has a slash at the end: https://TENANT.auth0.com/."},
-		Clients:  exceptGo,
+		Clients:  bySlash,
 	}, issuerDiffers(true)},
 	{Entry{
 		ID: "issuer-mismatch", Severity: Error, Rule: "RFC 8414 section 3.3; MCP Authorization Server Metadata Discovery",
@@ -116,7 +116,7 @@ var serverChecks = []check{
 			"Keycloak": "set KC_HOSTNAME to the public URL, and KC_PROXY_HEADERS behind a proxy.",
 			"Entra ID": "the document of v1 has the issuer https://sts.windows.net/TENANT/; use the issuer with /v2.0.",
 		},
-		Clients: everyone,
+		Clients: byIssuer,
 	}, issuerDiffers(false)},
 }
 

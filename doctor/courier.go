@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"compress/gzip"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -137,7 +138,7 @@ func (c *courier) read(answer *http.Response, e *exchange) {
 		c.bytes += n
 		return
 	}
-	body, err := io.ReadAll(io.LimitReader(answer.Body, int64(limit)+1))
+	body, err := io.ReadAll(io.LimitReader(plainBody(answer, limit), int64(limit)+1))
 	c.bytes += len(body)
 	if e.cut = len(body) > limit || err != nil; len(body) > limit {
 		body = body[:limit]
@@ -145,11 +146,26 @@ func (c *courier) read(answer *http.Response, e *exchange) {
 	e.body = body
 }
 
+// plainBody returns the body without its compression, which nobody asked for but servers may use
+// (RFC 9110 section 12.5.3). At most limit bytes of the compressed body are read.
+func plainBody(answer *http.Response, limit int) io.Reader {
+	coding := strings.ToLower(answer.Header.Get("Content-Encoding"))
+	if coding != "gzip" && coding != "x-gzip" {
+		return answer.Body
+	}
+	unpacked, err := gzip.NewReader(io.LimitReader(answer.Body, int64(limit)))
+	if err != nil {
+		return strings.NewReader("Content-Encoding is gzip, and the body is not: " + err.Error())
+	}
+	return unpacked
+}
+
 // explain tells why a request failed.
 func explain(ctx context.Context, err error) (failure, string) {
 	var forbidden *forbidden
 	var lookup *net.DNSError
 	var operation *net.OpError
+	var record tls.RecordHeaderError
 	text := clean(strings.TrimSpace(err.Error()))
 	switch {
 	case errors.As(err, &forbidden):
@@ -158,6 +174,8 @@ func explain(ctx context.Context, err error) (failure, string) {
 		return failTime, "no answer in time"
 	case errors.As(err, &lookup):
 		return failLookup, text
+	case errors.As(err, &record):
+		return failTLS, "something else than TLS is spoken at this port, perhaps http: " + text
 	case ofTLS(err):
 		return failTLS, text
 	case errors.As(err, &operation) && operation.Op == "dial":
@@ -169,13 +187,12 @@ func explain(ctx context.Context, err error) (failure, string) {
 }
 
 func ofTLS(err error) bool {
-	var record tls.RecordHeaderError
 	var verification *tls.CertificateVerificationError
 	var invalid x509.CertificateInvalidError
 	var host x509.HostnameError
 	var authority x509.UnknownAuthorityError
 	var alert tls.AlertError
-	return errors.As(err, &record) || errors.As(err, &verification) || errors.As(err, &invalid) ||
+	return errors.As(err, &verification) || errors.As(err, &invalid) ||
 		errors.As(err, &host) || errors.As(err, &authority) || errors.As(err, &alert) ||
 		strings.Contains(err.Error(), "tls:")
 }

@@ -20,6 +20,7 @@
 package doctor
 
 import (
+	"cmp"
 	"context"
 	"crypto/x509"
 	"errors"
@@ -27,6 +28,8 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
+	"strconv"
+	"strings"
 	"time"
 )
 
@@ -43,8 +46,9 @@ const (
 	MaxServers = 3
 )
 
-// ErrTarget reports a target that is not an absolute http or https URL.
-var ErrTarget = errors.New("not an absolute http or https URL")
+// ErrTarget reports a target that is not an absolute http or https URL, or that has a user or a
+// fragment.
+var ErrTarget = errors.New("not a URL that can be examined")
 
 // ErrNothing reports that no question was answered: the target cannot be reached.
 var ErrNothing = errors.New("nothing could be asked")
@@ -118,17 +122,39 @@ func examine(ctx context.Context, target string, o Options, walk func(*walker, c
 	return w.report(), nil
 }
 
-// parseTarget refuses what no client can dial. Spaces, fragments and the like are left to the
-// checks of the package metadata.
+// parseTarget refuses what no client can dial. Spaces and the like are left to the checks of the
+// package metadata.
 func parseTarget(target string) (*url.URL, error) {
 	u, err := url.Parse(target)
-	if err != nil || u.Host == "" || u.Hostname() == "" || (u.Scheme != "http" && u.Scheme != "https") {
-		return nil, fmt.Errorf("doctor: %w: %q", ErrTarget, clean(target))
+	why := "the port, the brackets or the escapes of it are wrong"
+	if err == nil {
+		why = unfitTarget(u)
 	}
-	if u.User != nil || u.Fragment != "" {
-		return nil, fmt.Errorf("doctor: %w without user and fragment: %q", ErrTarget, clean(u.Redacted()))
+	if why == "" {
+		return u, nil
 	}
-	return u, nil
+	if at := strings.LastIndexByte(target, '@'); at >= 0 {
+		target = "…" + target[at:] // what is before may be a password
+	}
+	return nil, fmt.Errorf("doctor: %w: %s: %s", ErrTarget, quoted(target), why)
+}
+
+// unfitTarget tells a person what to change in a URL, "" for nothing.
+func unfitTarget(u *url.URL) string {
+	port, err := strconv.ParseUint(cmp.Or(u.Port(), "1"), 10, 16)
+	switch {
+	case u.Scheme != "http" && u.Scheme != "https":
+		return "it must begin with https:// or http://"
+	case u.Hostname() == "":
+		return "it has no host"
+	case err != nil, port == 0, strings.Contains(u.Hostname(), ":") && !strings.HasPrefix(u.Host, "["):
+		return "the port must be a number from 1 to 65535"
+	case u.User != nil:
+		return "leave out the user name and the password"
+	case u.Fragment != "":
+		return "leave out what follows #"
+	}
+	return ""
 }
 
 // nothing returns an error if no request was answered, except where TLS is at fault: that is a

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"mime"
 	"net/http"
+	"net/url"
 	"strings"
 	"time"
 )
@@ -74,6 +75,19 @@ func (e *exchange) media() string {
 // redirect reports whether the answer is a redirect.
 func (e *exchange) redirect() bool {
 	return e.answered() && e.status >= 300 && e.status < 400 && e.get("Location") != ""
+}
+
+// moved reports whether the answer is a redirect that stays at the host, with any scheme and port.
+func (e *exchange) moved() bool {
+	if !e.redirect() {
+		return false
+	}
+	from, err := url.Parse(e.url)
+	if err != nil {
+		return false
+	}
+	to, err := from.Parse(e.get("Location"))
+	return err == nil && same(to.Hostname(), from.Hostname()) && (to.Scheme == "http" || to.Scheme == "https")
 }
 
 // String names the request and its outcome for people: "GET https://… answers 404".

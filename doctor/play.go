@@ -68,7 +68,7 @@ func (p *play) call() string {
 		e = p.walk.call("call.stateless")
 	}
 	switch {
-	case e.code() == http.StatusUnauthorized:
+	case p.signsInAt(e), p.beginsGET && p.signsInAt(p.walk.call("call.stream")):
 		return ""
 	case e.failure == failTLS:
 		return "tls-invalid"
@@ -82,6 +82,12 @@ func (p *play) call() string {
 		return "sign-in-page"
 	}
 	return "wrong-status"
+}
+
+// signsInAt reports whether a client begins a sign-in at an answer. At a redirect on the same host,
+// clients follow it and are refused there.
+func (p *play) signsInAt(e *exchange) bool {
+	return e.code() == http.StatusUnauthorized || e.code() == http.StatusForbidden && p.signsIn403 || e.moved()
 }
 
 // challenge is ignored by most clients if it cannot be parsed.

@@ -72,7 +72,10 @@ func (p *play) expected(d *document) string {
 
 // goesOn reports whether a client looks in the next place.
 func (p *play) goesOn(d *document) bool {
-	return !d.found() && (d.code() >= 400 && d.code() < 500 || p.next502 && d.code() == http.StatusBadGateway) || p.placed
+	if d.found() || d.mistake != "" {
+		return p.placed || p.pastPages && !d.found()
+	}
+	return p.placed || d.code() >= 400 && d.code() < 500 || p.next502 && d.code() == http.StatusBadGateway
 }
 
 // fault names the finding about a document that the client does not use.
@@ -141,7 +144,7 @@ func (p *play) compareResource() string {
 	}
 	kind := compare(resource, p.walk.target)
 	switch {
-	case kind == "" || p.match == matchNothing && kind != missing:
+	case kind == "":
 		return ""
 	case p.match == matchPrefix && (kind == wider || kind == spelling || kind == otherSlash && len(resource) < len(p.walk.target)):
 		return ""

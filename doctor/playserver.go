@@ -78,6 +78,8 @@ var failures = map[failure]string{failTLS: "tls-invalid", failForbid: "address-n
 // in the next place.
 func (p *play) ends(d *document) string {
 	switch {
+	case d.mistake != "" && p.pastPages:
+		return ""
 	case d.mistake != "":
 		return "server-metadata-not-json"
 	case d.code() >= 400 && d.code() < 500, p.next502 && d.code() == http.StatusBadGateway:
@@ -96,7 +98,7 @@ func (p *play) compareIssuer() string {
 	}
 	is, want := p.metadata.text("issuer"), p.server.issuer
 	switch {
-	case is == want:
+	case is == want, is != "" && p.anyIssuer:
 		return ""
 	case is == "":
 		return "issuer-missing"

@@ -11,6 +11,10 @@ type profile struct {
 	placed      bool     // uses a document only if its resource is the one expected in its place
 	strict      bool     // ends at a challenge with a quote that does not end, or an empty value
 	match       matching // how it compares the resource with the URL
+	beginsGET   bool     // asks with GET first, so that the answer to a message does not matter
+	signsIn403  bool     // takes 403 for 401
+	pastPages   bool     // looks in the next place also after a page, or other text that is not JSON
+	anyIssuer   bool     // does not compare the issuer of the metadata with the one that was named
 	typed       bool     // takes a document with a member of another type for none; needs redirect_uris of its registration
 	openID      bool     // needs the members that OpenID Connect requires, in OpenID Connect metadata
 	rootPaths   bool     // its fallback is at the root of the authorization server's host
@@ -31,6 +35,7 @@ type profile struct {
 type basis string
 
 const (
+	fromRuns    basis = "runs"    // it was run at servers with faults
 	fromSource  basis = "source"  // its source was read
 	fromReports basis = "reports" // its maker's documents, recordings, and reports of others
 )
@@ -41,7 +46,6 @@ type matching int
 const (
 	matchExactly matching = iota // byte for byte; another document counts as none
 	matchPrefix                  // the same origin, and a path above the URL's
-	matchNothing
 )
 
 // typescriptSees are the texts of the TypeScript SDK.
@@ -74,13 +78,13 @@ var goSees = map[string]string{
 // profiles are the clients in the order of [Clients].
 var profiles = []profile{
 	{
-		name: claudeCode, version: "2.1.330", dated: "2026-11-21", known: fromReports,
-		onlyLink: true, fallback: true, match: matchExactly, next502: true, needsCode: true, typed: true, openID: true, rootPaths: true, needsURLs: true,
+		name: claudeCode, version: "2.1.330", dated: "2026-11-24", known: fromRuns,
+		onlyLink: true, fallback: true, match: matchPrefix, anyIssuer: true, signsIn403: true, next502: true, needsCode: true, typed: true, openID: true, rootPaths: true, needsURLs: true,
 		document: "https://claude.ai/oauth/claude-code-client-metadata", needsPublic: true, sees: typescriptSees,
 	},
 	{
-		name: codex, version: "0.169.0", dated: "2026-11-21", known: fromReports,
-		match: matchNothing, next502: true, needsURLs: true, document: "https://chatgpt.com/oauth/codex/client.json",
+		name: codex, version: "0.169.0", dated: "2026-11-24", known: fromRuns,
+		beginsGET: true, pastPages: true, match: matchPrefix, looseSlash: true, next502: true, needsURLs: true, document: "https://chatgpt.com/oauth/codex/client.json",
 	},
 	{
 		name: vscode, version: "1.124", dated: "2026-09-22", known: fromReports,
@@ -95,11 +99,11 @@ var profiles = []profile{
 		match: matchExactly, next502: true, needsURLs: true,
 	},
 	{
-		name: inspector, version: "2.12.0", dated: "2026-11-21", known: fromSource,
-		onlyLink: true, fallback: true, match: matchPrefix, next502: true, needsCode: true, typed: true, openID: true, rootPaths: true, needsURLs: true, sees: typescriptSees,
+		name: inspector, version: "2.12.0", dated: "2026-11-24", known: fromRuns,
+		onlyLink: true, fallback: true, match: matchPrefix, next502: true, needsCode: true, typed: true, rootPaths: true, needsURLs: true, sees: typescriptSees,
 	},
 	{
-		name: mcpRemote, version: "0.15.1", dated: "2026-11-21", known: fromSource,
+		name: mcpRemote, version: "0.15.1", dated: "2026-11-24", known: fromRuns,
 		onlyLink: true, fallback: true, match: matchPrefix, next502: true, needsCode: true, typed: true, openID: true, rootPaths: true, needsURLs: true, sees: typescriptSees,
 	},
 	{

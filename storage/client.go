@@ -108,6 +108,11 @@ func (c Client) record() record {
 func (s *Store) Client(ctx context.Context, id string) (Client, error) {
 	var c Client
 	version, err := s.read(ctx, kindClient, id, &c)
+	return c.read(version, err)
+}
+
+// read returns a decoded client with its version, or the error of a read.
+func (c Client) read(version Version, err error) (Client, error) {
 	if err != nil {
 		return Client{}, err
 	}

@@ -92,30 +92,6 @@ func (a Access) pairs() (all [][2]string) {
 	return all
 }
 
-// PersonAndConsent reads a person by name, and what a subject decided about a client, in one round
-// trip. Who is missing is the zero User; where nothing was decided, the Consent is zero.
-func (s *Store) PersonAndConsent(ctx context.Context, userName, subject, clientID string) (u User, c Consent, err error) {
-	read := &together{store: s}
-	person := read.add(kindUser, userName, &u)
-	consent := read.add(kindConsent, consentID(subject, clientID), &c)
-	if err := read.run(ctx); err != nil {
-		return User{}, Consent{}, err
-	}
-	for _, w := range []*want{person, consent} {
-		if w.err != nil && !errors.Is(w.err, ErrNotFound) {
-			return User{}, Consent{}, w.err
-		}
-	}
-	u.version, c.version = person.version, consent.version
-	if errors.Is(consent.err, ErrNotFound) {
-		c = Consent{} // also one that has ended
-	}
-	if errors.Is(person.err, ErrNotFound) {
-		u = User{}
-	}
-	return u, c, nil
-}
-
 // forgetAll deletes the consents in a list. One that cannot be read is deleted too: the person is
 // asked again.
 func (s *Store) forgetAll(ctx context.Context, index string) error {

@@ -89,6 +89,11 @@ func (s *Store) Session(ctx context.Context, secret string) (Session, error) {
 func (s *Store) session(ctx context.Context, id string) (Session, error) {
 	var session Session
 	version, err := s.read(ctx, kindSession, id, &session)
+	return session.read(id, version, err)
+}
+
+// read returns a decoded session with its id and version, or the error of a read.
+func (session Session) read(id string, version Version, err error) (Session, error) {
 	if err != nil {
 		return Session{}, err
 	}

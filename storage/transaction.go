@@ -121,17 +121,12 @@ func (s *Store) UpdateTransaction(ctx context.Context, t Transaction) error {
 // the browser sends sealed, or the one that is on record. The argument browser is its cookie. It
 // returns [ErrNotFound] for one that has ended, was decided, or belongs to another browser.
 func (s *Store) ResumeTransaction(ctx context.Context, id, browser string, sealed []byte) (Transaction, error) {
-	t, err := s.Transaction(ctx, id)
-	var absent *absentError
-	switch {
-	case errors.As(err, &absent):
-		return s.openTransaction(id, HashSecret(browser), sealed)
-	case err != nil:
+	read := s.Reading()
+	_, resume := read.Transaction(id, browser, sealed)
+	if err := read.Read(ctx); err != nil {
 		return Transaction{}, err
-	case !t.Browser.Matches(browser):
-		return Transaction{}, ErrNotFound
 	}
-	return t, nil
+	return resume()
 }
 
 // absentError is the [ErrNotFound] of a transaction without a record, which may be in a browser.
@@ -145,6 +140,11 @@ func (e absentError) Unwrap() error { return e.error }
 func (s *Store) Transaction(ctx context.Context, id string) (Transaction, error) {
 	var t Transaction
 	version, err := s.read(ctx, kindTransaction, id, &t)
+	return t.read(version, err)
+}
+
+// read returns a decoded transaction with its version, or the error of a read.
+func (t Transaction) read(version Version, err error) (Transaction, error) {
 	switch {
 	case errors.Is(err, ErrNotFound):
 		return Transaction{}, &absentError{err}

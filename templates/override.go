@@ -95,6 +95,7 @@ func (f files) parse(l *language.Language, names ...string) (*template.Template,
 			return nil, err
 		}
 	}
+	f.folded(page, l)
 	return page, nil
 }
 

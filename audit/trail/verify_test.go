@@ -209,3 +209,47 @@ func TestKeysChange(t *testing.T) {
 	}
 	p.want("with the new key", []string{"unknown-key 1"})
 }
+
+// TestWithoutAHead: of a chain whose head nobody keeps, as that of a gateway, lines that were cut off
+// show while the file has no closing line, and do not show when it was cut back to an earlier one, or
+// removed as a whole, or when a process went on behind the cut.
+func TestWithoutAHead(t *testing.T) {
+	p := newPlace(t)
+	run := func(events int) {
+		config := p.config()
+		config.Heads = nil
+		tr, err := trail.Open(t.Context(), config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for n := range events {
+			tr.Record(signedIn(n))
+		}
+		if err := tr.Close(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ends := func(what, want string) {
+		t.Helper()
+		v, err := trail.Verify(t.Context(), trail.Verifying{Keys: []trail.Key{p.key}}, p.path)
+		if err != nil || len(v.Faults) > 0 || v.Chains[0].End != want {
+			t.Errorf("%s: %+v, %v, want the end %q", what, v, err, want)
+		}
+	}
+	run(2) // lines 1 to 4
+	run(2) // lines 5 to 8
+	lines := bytes.SplitAfter(p.read(), []byte("\n"))
+	ends("nothing", "closed")
+	p.write(bytes.Join(lines[:6], nil))
+	ends("without the last lines", "unknown")
+	p.write(bytes.Join(lines[:4], nil))
+	ends("without the second run", "closed")
+	p.write(bytes.Join(lines[:6], nil))
+	run(1)
+	ends("without the end of the second run, which a third follows", "closed")
+	if err := os.Remove(p.path); err != nil {
+		t.Fatal(err)
+	}
+	run(1)
+	ends("without the file", "closed")
+}

@@ -48,7 +48,7 @@ func (v *doctorVerb) Run(ctx context.Context, p *program) error {
 	}
 	report, err := v.examine(ctx, p)
 	if err != nil {
-		return usageError{err}
+		return usageError{proxyHint(err)}
 	}
 	if v.As != "" {
 		if report, err = report.Only(v.As); err != nil {
@@ -140,13 +140,37 @@ func (v *doctorVerb) token(p *program) (string, error) {
 	case "-":
 		raw, err = io.ReadAll(io.LimitReader(p.stdin, maxToken+1))
 	default:
-		raw, err = os.ReadFile(v.TokenFile)
+		raw, err = readToken(v.TokenFile)
 	}
 	token := strings.TrimSpace(string(raw))
 	if err == nil && (token == "" || len(token) > maxToken || strings.ContainsAny(token, " \r\n")) {
 		err = fmt.Errorf("%s does not have one access token", v.TokenFile)
 	}
 	return token, err
+}
+
+// readToken reads a little more of a file than a token may have: the file may be a device.
+func readToken(name string) ([]byte, error) {
+	file, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	return io.ReadAll(io.LimitReader(file, maxToken+1))
+}
+
+// proxyHint tells who is behind a proxy why nothing could be asked: a proxy would look names up
+// where they cannot be judged, so the doctor uses none.
+func proxyHint(err error) error {
+	if !errors.Is(err, doctor.ErrNothing) {
+		return err
+	}
+	for _, name := range []string{"HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"} {
+		if os.Getenv(name) != "" {
+			return fmt.Errorf("%w (the doctor connects directly, not by the proxy of %s)", err, name)
+		}
+	}
+	return err
 }
 
 // maxToken bounds an access token, in bytes.

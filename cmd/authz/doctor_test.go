@@ -44,7 +44,7 @@ func patient(t *testing.T) string {
 	}
 	document("/.well-known/oauth-authorization-server", issuer)
 	document("/.well-known/oauth-protected-resource/well", map[string]any{"resource": server.URL + "/well", "authorization_servers": []string{server.URL}})
-	document("/.well-known/oauth-protected-resource/ill", map[string]any{"resource": server.URL + "/ill/", "authorization_servers": []string{server.URL}})
+	document("/.well-known/oauth-protected-resource/ill", map[string]any{"resource": server.URL, "authorization_servers": []string{server.URL}})
 	mux.HandleFunc("POST /token", func(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusUnauthorized)
 		_, _ = w.Write([]byte(`{"error":"invalid_client"}`))
@@ -97,7 +97,7 @@ func TestDoctor(t *testing.T) {
 			}
 		}
 	}
-	if !slices.Equal([]any{report.Findings[0]["id"], report.Findings[0]["severity"]}, []any{"resource-slash", "error"}) {
+	if !slices.Equal([]any{report.Findings[0]["id"], report.Findings[0]["severity"]}, []any{"resource-wider", "error"}) {
 		t.Errorf("first: %v", report.Findings[0])
 	}
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -50,7 +51,7 @@ func (s *stand) measure(ctx context.Context, t *target, op operation, connection
 	workers, end, err := prepare(t, op, connections)
 	defer end()
 	if err == nil && op.name != "exchange" {
-		_, err = drive(ctx, workers, s.duration/5)
+		_, err = drive(ctx, workers, s.duration/2)
 	}
 	if err != nil {
 		return point{}, fmt.Errorf("%s at %s: %w", op.name, t.name, err)
@@ -103,7 +104,7 @@ func prepare(t *target, op operation, connections int) (workers []worker, end fu
 		for _, w := range wires {
 			w.close()
 		}
-	}, errors.Join(errs...)
+	}, cmp.Or(errs...)
 }
 
 // drive lets all workers go on until the time is over or nothing is left, and returns how long
@@ -118,7 +119,7 @@ func drive(ctx context.Context, workers []worker, d time.Duration) ([]time.Durat
 	}
 	group.Wait()
 	all := slices.Concat(took...)
-	if err := errors.Join(errs...); err != nil {
+	if err := cmp.Or(errs...); err != nil {
 		return nil, err
 	}
 	if len(all) == 0 {

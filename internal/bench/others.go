@@ -52,6 +52,3 @@ func (s *stand) serveFloor(ctx context.Context, binary string) (*process, string
 		return s.begin(nil, binary, args...)
 	})
 }
-
-// peers are the other servers that can be measured.
-var peers = map[string]func(*stand, context.Context) (*target, error){}

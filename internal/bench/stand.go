@@ -6,7 +6,6 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
-	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -134,10 +133,13 @@ type target struct {
 	session   [][2]string // the cookies of a browser that is signed in
 	codes     int         // how many codes are made beforehand for one connection
 	people    []string    // the subjects of those who have grants that were stored beforehand
-	held      []string    // the refresh tokens of these grants
+	clients   []string    // clients that were registered beforehand
+	held      []heldGrant // these grants
 	given     int         // how many of them workers have
 	workers   int
 	lacks     string // operations that it does not have
+	// introspects is the token that it introspects; empty means the access token.
+	introspects string
 }
 
 // wireTo returns a connection to the nth of its processes in turn, with the session.
@@ -147,22 +149,11 @@ func (t *target) wireTo(n int) *wire {
 	return w
 }
 
-// heldTokens returns the share of one worker of the tokens that are in the store.
-func (t *target) heldTokens() []string {
-	if len(t.held) == 0 {
-		return nil
-	}
-	share := max(1, len(t.held)/max(1, t.workers))
-	from := t.given * share
-	t.given++
-	return t.held[from : from+share : from+share]
-}
-
 // server starts our server from a binary, with as many processes as asked for.
 func (s *stand) server(ctx context.Context, name, binary string, n, processes int) (*target, error) {
 	t := &target{
 		name: name, host: host, origin: issuer, metadata: "/.well-known/oauth-authorization-server",
-		basic: "Basic " + base64.StdEncoding.EncodeToString([]byte("notes:"+url.QueryEscape(secret))),
+		basic: basic("notes", secret),
 	}
 	for range processes {
 		p, address, admin, err := s.serve(ctx, binary, n)

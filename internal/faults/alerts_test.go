@@ -61,7 +61,7 @@ func (w *watch) target() string {
 }
 
 // run runs a program until the test ends.
-func (w *watch) run(binary string, environment []string, args ...string) {
+func (w *watch) run(binary string, environment []string, args ...string) *os.Process {
 	w.t.Helper()
 	output := &tail{}
 	cmd := exec.Command(binary, args...)
@@ -77,6 +77,7 @@ func (w *watch) run(binary string, environment []string, args ...string) {
 			w.t.Logf("%s, the end of its output:\n%s", strings.Join(args, " "), output)
 		}
 	})
+	return cmd.Process
 }
 
 // begin starts Prometheus, and returns when it has seen every process.

@@ -4,9 +4,12 @@ package faults
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
+	"syscall"
 
 	"gatehouse.example/storage/redis/redistest"
 )
@@ -30,10 +33,24 @@ func (w *watch) withBadSettings() fault {
 	}}
 }
 
-// withFullDisk writes its audit trail to a device that is full. It starts with the fault.
+// withFullDisk has its audit trail on a disk of its own, which somebody fills.
 func (w *watch) withFullDisk() fault {
-	instance := w.target()
-	w.run("/bin/sh", []string{"AUTHZ_EGRESS_CHECK=off"}, "-c", `exec "$0" "$@" >/dev/full`,
-		authzBinary, "serve", "--dev", "--audit", "-", "--listen", redistest.FreeAddress(w.t), "--admin-listen", instance)
-	return fault{instance: instance, alerts: []string{"GatehouseAuditFails"}, early: true, cause: func(context.Context) {}}
+	dir, instance, address := w.t.TempDir(), w.target(), redistest.FreeAddress(w.t)
+	process := w.run("unshare", []string{"AUTHZ_EGRESS_CHECK=off"}, "--user", "--map-root-user", "--mount", "/bin/sh", "-c", `mount -t tmpfs -o size=64k none "$0" && exec "$@"`, dir,
+		authzBinary, "serve", "--dev", "--audit", dir+"/audit.jsonl", "--listen", address, "--admin-listen", instance)
+	return fault{instance: instance, alerts: []string{"GatehouseAuditFails"}, cause: func(ctx context.Context) {
+		full := os.WriteFile(fmt.Sprintf("/proc/%d/root%s/fill", process.Pid, dir), make([]byte, 64<<10), 0o600)
+		if !errors.Is(full, syscall.ENOSPC) {
+			w.t.Errorf("the disk takes more than it has: %v", full)
+		}
+		again(ctx, func() { // each is a line, until 20 in a minute have the same code
+			for _, form := range []string{"grant_type=none", "grant_type=refresh_token&client_id=none&refresh_token=none"} {
+				r := newRequest(http.MethodPost, "http://"+address+"/token", form)
+				r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+				if resp, err := http.DefaultClient.Do(r); err == nil {
+					_ = resp.Body.Close()
+				}
+			}
+		})
+	}}
 }

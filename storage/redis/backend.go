@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"sync"
 
 	goredis "github.com/redis/go-redis/v9"
 
@@ -17,6 +18,8 @@ type backend struct {
 	group       *group                  // nil without Sentinel
 	standby     *standby                // nil until watch, and behind Sentinel
 	ring        *ring                   // nil if this is no cluster
+	lanesMu     sync.Mutex
+	lanes       map[string]*lanes // by the address of a server
 	room        room
 	pools       *storage.Pools // of this process, where the user may not count in the server
 	onRoundTrip func()
@@ -33,12 +36,17 @@ func (b *backend) begin(ctx context.Context) error {
 	return nil
 }
 
-// process sends one command and waits for its reply.
+// process sends one command, with those of other callers, and waits for its reply.
 func (b *backend) process(ctx context.Context, cmd goredis.Cmder) error {
-	if err := b.begin(ctx); err != nil {
-		return err
-	}
-	return b.read(ctx, func(client goredis.UniversalClient) error { return client.Process(ctx, cmd) })
+	return b.read(ctx, func(client goredis.UniversalClient) error {
+		if cluster, ok := client.(*goredis.ClusterClient); ok {
+			return b.processCluster(ctx, cluster, cmd)
+		}
+		if err := b.share(ctx, &job{server: client.(*goredis.Client), cmds: []goredis.Cmder{cmd}}); err != nil {
+			return err
+		}
+		return cmd.Err()
+	})
 }
 
 // read runs commands on the server, behind Sentinel on the primary, and makes sure that the
@@ -78,15 +86,18 @@ func (b *backend) Get(ctx context.Context, key string) (storage.Item, error) {
 // command for keys of several slots. There the client sends each server its part and follows keys
 // that move. A GET that failed may be repeated: it changes nothing.
 func (b *backend) GetMany(ctx context.Context, keys []string) ([]storage.Item, error) {
-	if err := b.begin(ctx); err != nil {
-		return nil, readError("get many", err)
-	}
 	cmds := make([]*goredis.StringCmd, len(keys))
 	err := b.read(ctx, func(client goredis.UniversalClient) error {
 		all := make([]goredis.Cmder, len(keys))
 		for i, key := range keys {
 			cmds[i] = goredis.NewStringCmd(ctx, "get", key)
 			all[i] = cmds[i]
+		}
+		if server, one := client.(*goredis.Client); one {
+			return b.share(ctx, &job{server: server, cmds: all})
+		}
+		if err := b.begin(ctx); err != nil {
+			return err
 		}
 		together(ctx, client, all...)
 		return nil

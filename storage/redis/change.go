@@ -109,8 +109,8 @@ func (b *backend) sendTo(ctx context.Context, server *goredis.Client, c *change,
 	}
 	before := len(cmds)
 	cmds = append(cmds, once{c.cmd})
-	confirmed := newConfirmation(ctx, need, c.named)
-	if err := b.pipeline(ctx, server, append(cmds, confirmed.commands()...)); err != nil {
+	j := &job{server: server, cmds: cmds, need: need, named: c.named}
+	if err := b.share(ctx, j); err != nil {
 		return writeError(c.what, err)
 	}
 	if err := c.cmd.Err(); err != nil {
@@ -124,24 +124,10 @@ func (b *backend) sendTo(ctx context.Context, server *goredis.Client, c *change,
 	if _, lost := c.cmd.Val().(string); lost {
 		return nil
 	}
-	if err := confirmed.err(); err != nil {
+	if err := j.confirmed.err(); err != nil {
 		b.standby.lookAgain()
 		return fmt.Errorf("storage/redis: %s: %w: %w", c.what, storage.ErrUncertain, err)
 	}
-	return nil
-}
-
-// pipeline sends commands to one server in one round trip. Each command has its own outcome; the
-// error is the reason why none was sent.
-func (b *backend) pipeline(ctx context.Context, server *goredis.Client, cmds []goredis.Cmder) error {
-	if err := b.begin(ctx); err != nil {
-		return err
-	}
-	if len(cmds) == 1 {
-		_ = server.Process(ctx, cmds[0])
-		return nil
-	}
-	together(ctx, server, cmds...)
 	return nil
 }
 
@@ -175,7 +161,7 @@ func (b *backend) follow(ctx context.Context, cluster *goredis.ClusterClient, c 
 	var before []goredis.Cmder
 	for range redirects {
 		err = b.sendTo(ctx, server, c, b.standby.confirmations(server, c), before...)
-		addr, ask := redirected(c.cmd.Err())
+		addr, ask := redirected(err)
 		if addr == "" {
 			return err
 		}
@@ -195,10 +181,11 @@ func (b *backend) follow(ctx context.Context, cluster *goredis.ClusterClient, c 
 
 // redirected returns the server to which a reply redirects: for good (MOVED), or once (ASK).
 func redirected(err error) (addr string, ask bool) {
-	if !goredis.HasErrorPrefix(err, "MOVED") && !goredis.HasErrorPrefix(err, "ASK") {
+	var reply goredis.Error
+	if !errors.As(err, &reply) || !goredis.HasErrorPrefix(reply, "MOVED") && !goredis.HasErrorPrefix(reply, "ASK") {
 		return "", false
 	}
-	fields := strings.Fields(err.Error())
+	fields := strings.Fields(reply.Error())
 	return fields[len(fields)-1], fields[0] == "ASK"
 }
 

@@ -22,6 +22,9 @@
 // one value of constant size. There are no other scripts for records. An index is a sorted
 // set whose members all have score 0, which Redis keeps in byte order.
 //
+// Commands to one server that callers send at the same time share round trips; each has its own
+// outcome, and a lone one waits for nothing.
+//
 // Reads go to the primary. This package retries nothing: a write whose reply is late or lost is
 // reported as [storage.ErrUncertain], and [storage.Store] sends the same operation again. A
 // failure that cannot have reached the server, and an error that the server answered, are certain

@@ -236,23 +236,6 @@ func (c cors) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c.next.ServeHTTP(w, r)
 }
 
-// The values of headers that every answer has. They are shared: a header is replaced or added to, and
-// its values are never changed.
-var (
-	valueNoStore = []string{"no-store"}
-	valueNoCache = []string{"no-cache"}
-	valueNoSniff = []string{"nosniff"}
-	valueAny     = []string{"*"}
-	valueExposed = []string{"WWW-Authenticate, Retry-After, X-Request-Id"}
-	valueJSON    = []string{"application/json"}
-)
-
-func noStore(h http.Header) {
-	h["Cache-Control"] = valueNoStore
-	h["Pragma"] = valueNoCache
-	h["X-Content-Type-Options"] = valueNoSniff
-}
-
 // pageHeaders sets the headers of every page. Referrer-Policy is same-origin: under
 // no-referrer browsers send forms with the Origin "null", and the cross-origin check, which
 // looks at Sec-Fetch-Site first, would refuse them from every browser without that header.

@@ -21,7 +21,10 @@ func zoo() []animal {
 var callAnimals = []animal{
 	{"tools without a token", "open", route("POST "+notes, empty), ""},
 	{"signs people in at a page", "sign-in-page", route("POST "+notes, answer(302, "", "", "Location", "https://login.example.com/")), ""},
-	{"a slash is added to the URL", "target-moved", route("POST "+notes, answer(307, "", "", "Location", "/mcp/")), ""},
+	{"a slash is added to the URL", "target-moved", func(s *stable) {
+		s.with("POST "+notes, answer(307, "", "", "Location", "/mcp/"))
+		s.with("POST "+notes+"/", s.guard)
+	}, ""},
 	{"http is sent to https", "target-moved-get", route("POST "+notes, answer(301, "", "", "Location", "https://notes.example.com:8443/mcp")), ""},
 	{"a page in place of 401", "sign-in-page", route("POST "+notes, answer(403, "text/html", html)), ""},
 	{"403 without a token", "wrong-status", route("POST "+notes, answer(403, jsonType, `{}`)), ""},

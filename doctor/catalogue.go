@@ -35,7 +35,7 @@ func catalogue() []check {
 	return slices.Concat(
 		reachChecks, callChecks, challengeChecks, tokenChecks, placeChecks, resourceChecks,
 		serverChecks, memberChecks, wayChecks, endpointChecks, registerChecks, tryChecks, browserChecks,
-		withTokenChecks, useChecks, signInChecks, grantChecks, refreshChecks,
+		withTokenChecks, useChecks, signInChecks, grantChecks, refreshChecks, expiryChecks,
 	)
 }
 

@@ -39,6 +39,8 @@ type clinic struct {
 	explicit  bool                                       // a refresh must name the resource
 	hasty     bool                                       // a refused refresh uses the token up
 	lasting   bool                                       // tokens survive revocation
+	mortal    bool                                       // tokens are refused after their end
+	wait      time.Duration                              // how long the examination may wait for that
 
 	mu       sync.Mutex
 	access   map[string]grant
@@ -48,11 +50,13 @@ type clinic struct {
 	ended    bool
 	sent     []string // every secret that was issued
 	deleted  bool     // the registration
+	slept    time.Duration
 }
 
 type grant struct {
 	scopes []string
 	aud    string
+	begun  time.Duration // of what was slept
 }
 
 func newClinic(t *testing.T) *clinic {
@@ -164,7 +168,7 @@ func (c *clinic) issue(form url.Values) map[string]any {
 		c.tell(form, said)
 	}
 	token, _ = said["access_token"].(string)
-	c.access[token] = grant{strings.Fields(scope), form.Get("resource")}
+	c.access[token] = grant{strings.Fields(scope), form.Get("resource"), c.slept}
 	return said
 }
 
@@ -196,7 +200,7 @@ func (c *clinic) call(w http.ResponseWriter, r *http.Request) {
 	token := strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")
 	session := r.Header.Get("Mcp-Session-Id")
 	g, valid := c.access[token]
-	valid = valid && g.aud == notes && (!c.ended || c.lasting)
+	valid = valid && g.aud == notes && (!c.ended || c.lasting) && (!c.mortal || c.slept-g.begun < 10*time.Minute)
 	if c.trusting != nil && c.trusting(r, token) {
 		valid, g = true, grant{scopes: []string{"notes:read", "notes:write"}}
 	}
@@ -257,6 +261,7 @@ func (c *clinic) examined(with func(context.Context, string) error) *doctor.Repo
 	var shown strings.Builder
 	o := options(c.open())
 	o.SignIn, o.Register, o.Token = with, false, ""
+	o.Expiry, o.Sleep = c.wait, func(_ context.Context, d time.Duration) error { c.slept += d; return nil }
 	o.Progress = func(method, url string) { fmt.Fprintln(&shown, method, url) }
 	report, err := doctor.Check(context.Background(), c.target, o)
 	if err != nil {

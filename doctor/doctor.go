@@ -75,6 +75,9 @@ type Options struct {
 	// be removed is in [Report].Left. Bounds: [MaxWait] for the person, [MaxTime] before it, after
 	// it and for the removal, [MaxSignInRequests].
 	SignIn func(ctx context.Context, url string) error
+	// Expiry, with SignIn, is how long to wait at most for the token to end, to see that it is
+	// refused then. Default: nothing is waited for.
+	Expiry time.Duration
 	// ClientID is the client that signs in: public, with the redirect URI http://127.0.0.1/callback
 	// at any port. Default: the doctor registers one, and removes it again.
 	ClientID string
@@ -86,6 +89,8 @@ type Options struct {
 	Lookup func(ctx context.Context, host string) ([]netip.Addr, error)
 	// Now replaces the clock, which is compared with that of the servers.
 	Now func() time.Time
+	// Sleep replaces the waiting for Expiry.
+	Sleep func(ctx context.Context, d time.Duration) error
 	// Progress, if set, is told about each request before it is sent.
 	Progress func(method, url string)
 }

@@ -54,6 +54,7 @@ type signIn struct {
 	after     *tokens   // a refresh after them
 	replayed  *tokens   // for a refresh token whose successor was used
 	again     *tokens   // for the code, a second time
+	unexpired string    // why the end of the first token was not waited for
 }
 
 // client is what the doctor is at an authorization server.
@@ -95,6 +96,8 @@ func (w *walker) withPerson(parent context.Context) {
 	w.within(parent, w.become)
 	if w.signIn.untried == "" && w.person(parent) {
 		w.within(parent, w.redeem)
+		w.expire(parent)
+		w.within(parent, w.renew)
 	}
 }
 
@@ -233,13 +236,11 @@ func ascii(at string) string {
 	return out.String()
 }
 
-// redeem redeems the code and tries everything with the tokens.
+// redeem redeems the code and calls the target with the token.
 func (w *walker) redeem(ctx context.Context) {
 	s := w.signIn
-	code := url.Values{"grant_type": {"authorization_code"}, "code": {s.answer.Get("code")}, "redirect_uri": {s.redirect}, "code_verifier": {s.verifier}}
 	w.hide.add(s.answer.Get("code"), s.verifier)
-	w.addResource(code)
-	s.first = w.obtain(ctx, "sign-in.token", code)
+	s.first = w.obtain(ctx, "sign-in.token", w.codeForm())
 	if !s.first.ok {
 		return
 	}
@@ -247,8 +248,24 @@ func (w *walker) redeem(ctx context.Context) {
 		w.withToken(ctx, s.first.access)
 		w.abuse(ctx)
 	}
+}
+
+// renew tries the refresh token, and in the end what ends the grant: the code a second time.
+func (w *walker) renew(ctx context.Context) {
+	s := w.signIn
+	if s.first == nil || !s.first.ok {
+		return
+	}
 	w.refresh(ctx)
-	s.again = w.obtain(ctx, "sign-in.token-again", code)
+	s.again = w.obtain(ctx, "sign-in.token-again", w.codeForm())
+}
+
+// codeForm is the request that redeems the code.
+func (w *walker) codeForm() url.Values {
+	s := w.signIn
+	form := url.Values{"grant_type": {"authorization_code"}, "code": {s.answer.Get("code")}, "redirect_uri": {s.redirect}, "code_verifier": {s.verifier}}
+	w.addResource(form)
+	return form
 }
 
 // scope returns the scopes of the first token as far as they are known.

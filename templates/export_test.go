@@ -1,8 +1,10 @@
 package templates
 
 import (
+	"io"
 	"io/fs"
 	"path"
+	"strings"
 )
 
 // EmbeddedFiles returns the embedded files of the pages, by name.
@@ -21,3 +23,21 @@ func PageNames() []string { return append(append([]string{}, setNames...), regis
 
 // HasSample reports whether a page has a sample.
 func HasSample(name string) bool { return samples[name] != nil }
+
+// ServerPageNames returns the names of the pages of a Set.
+func ServerPageNames() []string { return setNames }
+
+// Sample writes the sample of a page.
+func Sample(name string, s *Set, w io.Writer) error { return samples[name](s, w) }
+
+// Calls returns how often a page calls a function, by its parsed text.
+func (s *Set) Calls(page, function string) (n int) {
+	parsed, err := s.pages[page]()
+	if err != nil {
+		panic(err)
+	}
+	for _, t := range parsed.Templates() {
+		n += strings.Count(t.Tree.Root.String(), "{{"+function+" ")
+	}
+	return n
+}

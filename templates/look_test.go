@@ -201,7 +201,7 @@ func TestChoiceOfALanguage(t *testing.T) {
 		t.Fatal(err)
 	}
 	check(t, "choice", b.String(), []string{
-		`<html lang="ja" dir="ltr">`, `href="/language?language=de&amp;return=%2flogin%3ftransaction%3da%26b" rel="nofollow" lang="de"`,
+		`<html lang="ja" dir="ltr">`, `href="/language?language=de&amp;return=%2Flogin%3Ftransaction%3Da%26b" rel="nofollow" lang="de"`,
 		`lang="de" hreflang="de" dir="ltr">Deutsch</a>`, `lang="ja" hreflang="ja" dir="ltr" aria-current="true">日本語</a>`,
 	}, nil)
 	check(t, "no choice", render(t, login()), nil, []string{"/language"})

@@ -109,6 +109,7 @@ func (f files) parse(l *language.Language, names ...string) (*template.Template,
 			return nil, err
 		}
 	}
+	f.folded(page, l)
 	return page, nil
 }
 

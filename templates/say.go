@@ -3,6 +3,7 @@ package templates
 import (
 	"fmt"
 	"html/template"
+	"net/url"
 	"strings"
 
 	"gatehouse.example/templates/language"
@@ -72,6 +73,23 @@ func shownLink(to, text string) language.Element {
 	e.Start += template.HTML("<bdi>" + template.HTMLEscapeString(text) + "</bdi>" + string(e.End))
 	e.End = ""
 	return e
+}
+
+// Choice returns the links to the page in each language. It is written here because html/template
+// takes as long for them as for the rest of a page.
+func (d document) Choice() template.HTML {
+	var b strings.Builder
+	ask, back := escaped(d.Action+"?language="), escaped("&return="+url.QueryEscape(d.Return))
+	for _, l := range d.Languages {
+		current := ""
+		if l.Tag == d.Language.Tag {
+			current = ` aria-current="true"`
+		}
+		tag := escaped(l.Tag)
+		b.WriteString(`<a href="` + ask + tag + back + `" rel="nofollow" lang="` + tag + `" hreflang="` + tag + `" dir="` + l.Direction + `"` + current + `>`)
+		b.WriteString(template.HTMLEscapeString(l.Name) + "</a> ")
+	}
+	return template.HTML(b.String())
 }
 
 // escaped escapes an attribute as html/template does.

@@ -140,6 +140,9 @@ type document struct {
 	Languages []*language.Language // the choice, empty for none
 }
 
+// pageRoom is more than most pages have beside their style, in bytes.
+const pageRoom = 8 << 10
+
 // render writes a page. If the page cannot be rendered, it writes nothing.
 func (s *Set) render(w io.Writer, page, title string, view any) error {
 	d := document{Title: title, Style: s.style, Page: view, Reader: s.reader, Brand: s.brand}
@@ -151,6 +154,7 @@ func (s *Set) render(w io.Writer, page, title string, view any) error {
 		return fmt.Errorf("templates: %w", err)
 	}
 	var b bytes.Buffer
+	b.Grow(len(s.style) + pageRoom)
 	if err := parsed.Execute(&b, d); err != nil {
 		return fmt.Errorf("templates: render %q: %w", title, err)
 	}

@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"slices"
 	"strings"
+	"time"
 
 	"golang.org/x/term"
 
@@ -20,19 +21,20 @@ import (
 
 // doctorVerb says why clients cannot connect to a server.
 type doctorVerb struct {
-	URL       string   `arg:"" optional:"" help:"The URL of the protected server, as clients are given it."`
-	Server    string   `placeholder:"ISSUER" help:"Examine an authorization server alone."`
-	Register  bool     `help:"Register clients as the recorded ones do, try redirect URIs and PKCE with one, and remove them again."`
-	SignIn    bool     `xor:"token" help:"Open the browser ($$BROWSER, else xdg-open), and judge a sign-in and its tokens with a client of the doctor's own."`
-	ClientID  string   `name:"client-id" placeholder:"ID" help:"With --sign-in, be this client instead of registering: public, with the redirect URI http://127.0.0.1/callback at any port."`
-	Token     string   `placeholder:"TOKEN" xor:"token" help:"Also ask with this access token, and judge it. Other users of the machine can read the command line: better use --token-file."`
-	TokenFile string   `placeholder:"FILE" xor:"token" help:"A file with the access token; - is standard input."`
-	As        string   `placeholder:"CLIENT" help:"Play one client only: claude-code, codex, vscode, cursor, gemini-cli, inspector, mcp-remote, go-sdk or typescript-sdk."`
-	AllowHost []string `placeholder:"HOST" help:"A host that may be asked although the rule for addresses forbids it; repeatable."`
-	JSON      bool     `name:"json" xor:"format" help:"Print the report as JSON."`
-	SARIF     bool     `name:"sarif" xor:"format" help:"Print the report as SARIF 2.1.0."`
-	JUnit     bool     `name:"junit" xor:"format" help:"Print the report as JUnit XML."`
-	List      bool     `help:"Print every check with its source, and ask nothing."`
+	URL       string        `arg:"" optional:"" help:"The URL of the protected server, as clients are given it."`
+	Server    string        `placeholder:"ISSUER" help:"Examine an authorization server alone."`
+	Register  bool          `help:"Register clients as the recorded ones do, try redirect URIs and PKCE with one, and remove them again."`
+	SignIn    bool          `xor:"token" help:"Open the browser ($$BROWSER, else xdg-open), and judge a sign-in and its tokens with a client of the doctor's own."`
+	ClientID  string        `name:"client-id" placeholder:"ID" help:"With --sign-in, be this client instead of registering: public, with the redirect URI http://127.0.0.1/callback at any port."`
+	Wait      time.Duration `placeholder:"TIME" help:"With --sign-in, wait so long at most for the token to end, and see that it is refused then."`
+	Token     string        `placeholder:"TOKEN" xor:"token" help:"Also ask with this access token, and judge it. Other users of the machine can read the command line: better use --token-file."`
+	TokenFile string        `placeholder:"FILE" xor:"token" help:"A file with the access token; - is standard input."`
+	As        string        `placeholder:"CLIENT" help:"Play one client only: claude-code, codex, vscode, cursor, gemini-cli, inspector, mcp-remote, go-sdk or typescript-sdk."`
+	AllowHost []string      `placeholder:"HOST" help:"A host that may be asked although the rule for addresses forbids it; repeatable."`
+	JSON      bool          `name:"json" xor:"format" help:"Print the report as JSON."`
+	SARIF     bool          `name:"sarif" xor:"format" help:"Print the report as SARIF 2.1.0."`
+	JUnit     bool          `name:"junit" xor:"format" help:"Print the report as JUnit XML."`
+	List      bool          `help:"Print every check with its source, and ask nothing."`
 }
 
 // errDoctor says that the report has an error.
@@ -73,8 +75,16 @@ func (v *doctorVerb) mistake() error {
 		return fmt.Errorf("--as takes one of %s", strings.Join(doctor.Clients(), ", "))
 	case v.Server != "" && (v.As != "" || v.SignIn || v.Token != "" || v.TokenFile != ""):
 		return errors.New("--as, --sign-in and --token are for a protected server: give its URL, without --server")
+	}
+	return v.signInMistake()
+}
+
+func (v *doctorVerb) signInMistake() error {
+	switch {
 	case v.ClientID != "" && !v.SignIn:
 		return errors.New("--client-id is of use with --sign-in only")
+	case v.Wait < 0, v.Wait > 0 && !v.SignIn:
+		return errors.New("--wait takes a time such as 15m, and is of use with --sign-in only")
 	}
 	return nil
 }
@@ -84,7 +94,7 @@ func (v *doctorVerb) examine(ctx context.Context, p *program) (*doctor.Report, e
 	if err != nil {
 		return nil, err
 	}
-	o := doctor.Options{Token: token, ClientID: v.ClientID, Register: v.Register, AllowHosts: v.AllowHost}
+	o := doctor.Options{Token: token, ClientID: v.ClientID, Expiry: v.Wait, Register: v.Register, AllowHosts: v.AllowHost}
 	if v.SignIn {
 		o.SignIn = p.openBrowser
 	}

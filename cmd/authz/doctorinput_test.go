@@ -43,6 +43,8 @@ func TestDoctorInput(t *testing.T) {
 		"http://notes.example.com/mcp --token token":                 "http",
 		"http://127.0.0.1:1/mcp --sign-in --client-id known --json":  "nothing could be asked",
 		"http://127.0.0.1:1/mcp --client-id known":                   "--client-id is of use with --sign-in only",
+		"http://127.0.0.1:1/mcp --wait 5m":                           "--wait takes a time such as 15m, and is of use with --sign-in only",
+		"http://127.0.0.1:1/mcp --sign-in --wait x":                  "--wait",
 		"--server http://127.0.0.1:1 --token token":                  "are for a protected server: give its URL, without --server",
 		"http://127.0.0.1:1/mcp --server http://127.0.0.1:1 --junit": "give the URL of a server, or --server ISSUER",
 	} {

@@ -19,7 +19,7 @@ func TestEveryOperationIsMeasured(t *testing.T) {
 	figures, plot := filepath.Join(folder, "figures.json"), filepath.Join(folder, "plot.svg")
 	err := run(t.Context(), []string{
 		"-operations", "metadata,introspect,register,refresh,exchange,flow", "-unpinned", "-connections", "2", "-for", "20ms", "-codes", "4",
-		"-processes", "1,2", "-grants", "0,8", "-people", "2", "-json", figures, "-svg", plot,
+		"-processes", "1,2", "-grants", "0,8", "-people", "2", "-clients", "3", "-json", figures, "-svg", plot,
 	}, io.Discard, io.Discard)
 	if err != nil {
 		t.Fatal(err)

@@ -21,13 +21,31 @@ type grantBytes struct {
 	Bytes  float64 `json:"bytes"`
 }
 
+// heldGrant is a grant that was stored beforehand: the client that has it, and its refresh token.
+type heldGrant struct{ client, token string }
+
+// share returns the part of one worker of the grants that were stored beforehand; none if there
+// are fewer than workers.
+func (t *target) share() []heldGrant {
+	n := len(t.held) / max(1, t.workers)
+	if n == 0 {
+		return nil
+	}
+	from := t.given * n
+	t.given++
+	return t.held[from : from+n : from+n]
+}
+
 // writers is how many grants are stored at once beforehand.
 const writers = 64
 
-// preload brings each of our servers to the given number of live grants, which are refreshed then,
+// preload brings each of our servers to the numbers of clients and of live grants, which are refreshed then,
 // in turn, instead of one for each connection. It writes them as an exchange leaves them.
 func (s *stand) preload(ctx context.Context, r *report, ours []*target, n, grants int) error {
 	for i, t := range ours {
+		if err := t.register(ctx, s.clients); err != nil {
+			return fmt.Errorf("registering clients: %w", err)
+		}
 		if grants <= len(t.held) {
 			continue
 		}
@@ -40,14 +58,41 @@ func (s *stand) preload(ctx context.Context, r *report, ours []*target, n, grant
 	return nil
 }
 
+// register registers clients over HTTP until there are n. The first one is that of all operations.
+func (t *target) register(ctx context.Context, n int) error {
+	if len(t.clients) == 0 {
+		t.clients = []string{t.client}
+	}
+	had := len(t.clients)
+	if had >= n {
+		return nil
+	}
+	t.clients = append(t.clients, make([]string, n-had)...)
+	errs := make([]error, 16)
+	var group sync.WaitGroup
+	for first := range errs {
+		group.Go(func() {
+			w := t.wireTo(first)
+			defer w.close()
+			for i := had + first; i < n && errs[first] == nil; i += len(errs) {
+				a, err := w.post("/register", jsonType, "", []byte(registration))
+				errs[first] = cmp.Or(check(a, err, 201, `"client_id"`), ctx.Err())
+				t.clients[i] = member(a.body, "client_id")
+			}
+		})
+	}
+	group.Wait()
+	return cmp.Or(errs...)
+}
+
 // grow stores people and grants until there are enough of them, and returns what each grant that
 // was added takes in Redis.
 func (s *stand) grow(ctx context.Context, t *target, database string, grants int) (bytes float64, err error) {
-	backend, err := redisstore.Open(ctx, redisstore.Options{URL: database})
+	backend, err := redisstore.Open(ctx, redisstore.Options{URL: database, PoolSize: writers})
 	if err != nil {
 		return 0, err
 	}
-	store, err := storage.New(backend, storage.Options{Issuer: issuer, MasterKeys: [][]byte{s.key[:]}})
+	store, err := storage.New(backend, storage.Options{Issuer: issuer, MasterKeys: [][]byte{s.key[:]}, WriteTime: answerTime})
 	if err != nil {
 		return 0, errors.Join(err, backend.Close())
 	}
@@ -72,7 +117,7 @@ func (s *stand) grow(ctx context.Context, t *target, database string, grants int
 // addGrants stores n more grants, many at once, the people taking turns.
 func (t *target) addGrants(ctx context.Context, store *storage.Store, n int) error {
 	had := len(t.held)
-	t.held = append(t.held, make([]string, n)...)
+	t.held = append(t.held, make([]heldGrant, n)...)
 	var next atomic.Int64
 	next.Store(int64(had))
 	errs := make([]error, writers)
@@ -80,7 +125,9 @@ func (t *target) addGrants(ctx context.Context, store *storage.Store, n int) err
 	for w := range errs {
 		group.Go(func() {
 			for i := int(next.Add(1) - 1); i < had+n && errs[w] == nil; i = int(next.Add(1) - 1) {
-				t.held[i], errs[w] = addGrant(ctx, store, t.client, t.people[i%len(t.people)])
+				client := t.clients[i%len(t.clients)]
+				t.held[i].client = client
+				t.held[i].token, errs[w] = addGrant(ctx, store, client, t.people[i%len(t.people)])
 			}
 		})
 	}

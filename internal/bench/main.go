@@ -32,7 +32,7 @@ type options struct {
 	operations          []string
 	duration            time.Duration
 	rounds, codes       int
-	people              int
+	people, clients     int
 	binaries, peers     []string
 	json, svg           string
 	withoutFloor, unpin bool
@@ -53,6 +53,7 @@ func parse(args []string, stderr io.Writer) (o options, err error) {
 	flags.IntVar(&o.rounds, "rounds", 1, "how often everything is measured in turn; the report has the medians")
 	flags.IntVar(&o.codes, "codes", 2000, "how many codes are issued beforehand for the operation exchange")
 	flags.IntVar(&o.people, "people", 1000, "with -grants: over how many people the grants are spread")
+	flags.IntVar(&o.clients, "clients", 1, "how many clients are registered beforehand; with -grants they share the grants")
 	flags.StringVar(&o.json, "json", "", "write the figures to this file; - is standard output")
 	flags.StringVar(&o.svg, "svg", "", "write a plot to this file")
 	flags.BoolVar(&o.withoutFloor, "without-floor", false, "do not measure the floor program")
@@ -102,8 +103,8 @@ func (o *options) mistake() error {
 		return fmt.Errorf("-store: %q is none of redis, file, memory", o.store)
 	case shared && o.store != "redis":
 		return fmt.Errorf("-processes and -grants need -store redis")
-	case slices.Min(o.processes) < 1 || slices.Min(o.connections) < 1 || o.rounds < 1 || o.people < 1:
-		return fmt.Errorf("-processes, -connections, -rounds and -people are 1 at least")
+	case slices.Min(o.processes) < 1 || slices.Min(o.connections) < 1 || o.rounds < 1 || o.people < 1 || o.clients < 1:
+		return fmt.Errorf("-processes, -connections, -rounds, -people and -clients are 1 at least")
 	}
 	return nil
 }

@@ -70,23 +70,24 @@ func register(_ *target, w *wire) (worker, error) {
 
 // refresh rotates the tokens that were stored beforehand in turn, or else one of a flow of its own.
 func refresh(t *target, w *wire) (worker, error) {
-	held := t.heldTokens()
+	held := t.share()
 	if len(held) == 0 {
 		a, err := t.tokens(w)
 		if err != nil {
 			return nil, err
 		}
-		held = []string{member(a.body, "refresh_token")}
+		held = []heldGrant{{t.client, member(a.body, "refresh_token")}}
 	}
 	var body []byte
 	next := 0
 	return func() error {
-		body = append(append(body[:0], "grant_type=refresh_token&client_id="+t.client+"&refresh_token="...), url.QueryEscape(held[next])...)
+		body = append(append(body[:0], "grant_type=refresh_token&client_id="...), held[next].client...)
+		body = append(append(body, "&refresh_token="...), url.QueryEscape(held[next].token)...)
 		a, err := w.post("/token", formType, "", body)
 		if err := check(a, err, 200, `"access_token"`); err != nil {
 			return err
 		}
-		held[next] = member(a.body, "refresh_token")
+		held[next].token = member(a.body, "refresh_token")
 		next = (next + 1) % len(held)
 		return nil
 	}, nil

@@ -17,7 +17,8 @@ type redis struct {
 	address string
 }
 
-// startRedis starts redis-server with an append-only file.
+// startRedis starts redis-server with an append-only file. It is never rewritten, because a rewrite
+// would take the core from some points and not from others.
 func (s *stand) startRedis(ctx context.Context) error {
 	ready := func(address string) error {
 		_, err := (&redis{address: address}).info()
@@ -26,7 +27,7 @@ func (s *stand) startRedis(ctx context.Context) error {
 	p, address, err := s.listening(ctx, ready, func(address string) (*process, error) {
 		_, port, _ := net.SplitHostPort(address)
 		return s.begin(nil, "redis-server", "--port", port, "--bind", "127.0.0.1", "--dir", s.folder, "--save", "",
-			"--appendonly", "yes", "--appendfsync", s.appendfsync)
+			"--appendonly", "yes", "--appendfsync", s.appendfsync, "--auto-aof-rewrite-percentage", "0")
 	})
 	s.redis = &redis{process: p, address: address}
 	return err

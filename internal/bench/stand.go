@@ -133,7 +133,8 @@ type target struct {
 	session   [][2]string // the cookies of a browser that is signed in
 	codes     int         // how many codes are made beforehand for one connection
 	people    []string    // the subjects of those who have grants that were stored beforehand
-	held      []string    // the refresh tokens of these grants
+	clients   []string    // clients that were registered beforehand
+	held      []heldGrant // these grants
 	given     int         // how many of them workers have
 	workers   int
 	lacks     string // operations that it does not have
@@ -146,17 +147,6 @@ func (t *target) wireTo(n int) *wire {
 	w := newWire(t.addresses[n%len(t.addresses)], t.host)
 	w.cookies = append(w.cookies, t.session...)
 	return w
-}
-
-// heldTokens returns the share of one worker of the tokens that are in the store.
-func (t *target) heldTokens() []string {
-	if len(t.held) == 0 {
-		return nil
-	}
-	share := max(1, len(t.held)/max(1, t.workers))
-	from := t.given * share
-	t.given++
-	return t.held[from : from+share : from+share]
 }
 
 // server starts our server from a binary, with as many processes as asked for.

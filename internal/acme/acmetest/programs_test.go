@@ -63,12 +63,30 @@ type running struct {
 	stop   func()
 }
 
+// starts bounds how often a program is started whose store did not answer in time, because the machine
+// was busy: a supervisor would start it again too.
+const starts = 5
+
 // start runs the program until the test ends.
 func start(t *testing.T, env []string, args ...string) *running {
 	t.Helper()
+	for i := 1; ; i++ {
+		r, announced := launch(t, env, args...)
+		if announced {
+			return r
+		}
+		if i == starts || !strings.Contains(r.stderr.String(), "storage: unavailable") {
+			t.Fatalf("%v ended: %s", args, r.stderr)
+		}
+	}
+}
+
+// launch runs the program, and reports whether it announced itself before it ended.
+func launch(t *testing.T, env []string, args ...string) (r *running, announced bool) {
+	t.Helper()
 	ctx, kill := context.WithCancel(context.Background())
 	cmd := exec.CommandContext(ctx, program(t), args...)
-	r := &running{T: t, shown: map[string]string{}, stderr: &lines{}}
+	r = &running{T: t, shown: map[string]string{}, stderr: &lines{}}
 	cmd.Env, cmd.Stderr = append(os.Environ(), env...), r.stderr
 	stdout, err := cmd.StdoutPipe()
 	if err == nil {
@@ -91,10 +109,10 @@ func start(t *testing.T, env []string, args ...string) *running {
 	t.Cleanup(r.stop)
 	select {
 	case <-ready:
+		return r, true
 	case <-ended:
-		t.Fatalf("%v ended: %s", args, r.stderr)
+		return r, false
 	}
-	return r
 }
 
 // read reads what the program shows, up to the line that is the last of those that tests need.

@@ -2,7 +2,6 @@ package authz
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -262,16 +261,6 @@ func (s *Server) logRefusal(r *http.Request, status int, code, description strin
 		attrs = append(attrs, slog.Any("cause", cause))
 	}
 	s.cfg.Logger.LogAttrs(r.Context(), level, "refused", attrs...)
-}
-
-func writeJSON(w http.ResponseWriter, status int, v any) {
-	body, err := json.Marshal(v)
-	if err != nil {
-		panic(fmt.Sprintf("authz: cannot marshal %T: %v", v, err)) // only types of this package reach this
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(status)
-	_, _ = w.Write(body)
 }
 
 // printableLong returns s with the characters that an error_description may contain, in at

@@ -2,7 +2,6 @@ package authz
 
 import (
 	"fmt"
-	"io"
 	"maps"
 	"mime"
 	"net/http"
@@ -97,18 +96,31 @@ func withClientParameters(g formFilter) formFilter {
 // form holds the parameters that passed a form filter. An empty value counts as absent (OAuth
 // 2.1 section 3.1). problems describes, by name, the parameters that were dropped.
 type form struct {
-	values   map[string][]string
-	problems map[string]string
+	parameters []sent
+	problems   map[string]string
+}
+
+// sent is a parameter with its values, in the order in which they were sent.
+type sent struct {
+	name   string
+	values []string
 }
 
 func (f form) get(name string) string {
-	if v := f.values[name]; len(v) > 0 {
+	if v := f.all(name); len(v) > 0 {
 		return v[0]
 	}
 	return ""
 }
 
-func (f form) all(name string) []string { return f.values[name] }
+func (f form) all(name string) []string {
+	for i := range f.parameters {
+		if f.parameters[i].name == name {
+			return f.parameters[i].values
+		}
+	}
+	return nil
+}
 
 // problem returns a sentence about the first parameter by name that was refused, or "".
 func (f form) problem() string {
@@ -126,27 +138,52 @@ func (ff formFilter) parse(raw string) (form, error) {
 	if strings.Count(raw, "&") >= maxParameters {
 		return form{}, fmt.Errorf("there are more than %d parameters", maxParameters)
 	}
-	all, err := url.ParseQuery(raw)
-	if err != nil {
-		return form{}, fmt.Errorf("the parameters are not properly form-urlencoded")
-	}
-	f := form{values: make(map[string][]string, len(all))}
-	for name, values := range all {
-		rule, known := ff[name]
-		if !known {
-			continue
+	f := form{parameters: make([]sent, 0, 8)}
+	for pair := range strings.SplitSeq(raw, "&") {
+		if !f.add(ff, pair) {
+			return form{}, fmt.Errorf("the parameters are not properly form-urlencoded")
 		}
-		kept, problem := rule.check(name, values)
+	}
+	for i, one := range f.parameters {
+		kept, problem := ff[one.name].check(one.name, one.values)
+		f.parameters[i].values = kept
 		if problem == "" {
-			f.values[name] = kept
 			continue
 		}
 		if f.problems == nil {
 			f.problems = map[string]string{}
 		}
-		f.problems[name] = problem
+		f.problems[one.name] = problem
 	}
 	return f, nil
+}
+
+// add adds a parameter if the filter has it. It reports whether the pair is well-formed, by the rules
+// of [url.ParseQuery].
+func (f *form) add(ff formFilter, pair string) bool {
+	if pair == "" {
+		return true
+	}
+	if strings.Contains(pair, ";") {
+		return false
+	}
+	name, value, _ := strings.Cut(pair, "=")
+	name, wrongName := url.QueryUnescape(name)
+	value, wrongValue := url.QueryUnescape(value)
+	if wrongName != nil || wrongValue != nil {
+		return false
+	}
+	if _, known := ff[name]; !known {
+		return true
+	}
+	for i := range f.parameters {
+		if f.parameters[i].name == name {
+			f.parameters[i].values = append(f.parameters[i].values, value)
+			return true
+		}
+	}
+	f.parameters = append(f.parameters, sent{name, []string{value}})
+	return true
 }
 
 func (p parameter) check(name string, values []string) (kept []string, problem string) {
@@ -157,6 +194,7 @@ func (p parameter) check(name string, values []string) (kept []string, problem s
 	if len(values) > max(p.times, maxTimes) {
 		return nil, fmt.Sprintf("the parameter %s is repeated too often", name)
 	}
+	kept = values[:0]
 	for _, v := range values {
 		clean := utf8.ValidString(v) && !strings.ContainsFunc(v, isControl)
 		switch {
@@ -179,20 +217,13 @@ func isControl(c rune) bool { return c < 0x20 || c == 0x7f }
 // body reads the form of a POST. It refuses parameters in the query: secrets do not belong
 // into URLs (OAuth 2.1 section 2.4.1).
 func (ff formFilter) body(w http.ResponseWriter, r *http.Request) (form, error) {
-	query, err := url.ParseQuery(r.URL.RawQuery)
-	if err != nil {
-		return form{}, invalidRequest("the query is not properly form-urlencoded")
+	if err := ff.notIn(r.URL.RawQuery); err != nil {
+		return form{}, err
 	}
-	for name := range query {
-		if _, known := ff[name]; known {
-			return form{}, invalidRequest("send the parameter %s in the body, not in the query", name)
-		}
-	}
-	mediaType, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
-	if err != nil || mediaType != "application/x-www-form-urlencoded" {
+	if !isForm(r.Header.Get("Content-Type")) {
 		return form{}, invalidRequest("the Content-Type must be application/x-www-form-urlencoded")
 	}
-	raw, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxForm))
+	raw, err := wholeBody(w, r)
 	if err != nil {
 		return form{}, invalidRequest("the body is larger than %d bytes or was not sent whole", maxForm)
 	}
@@ -204,6 +235,34 @@ func (ff formFilter) body(w http.ResponseWriter, r *http.Request) (form, error) 
 		return form{}, invalidRequest("%s", p)
 	}
 	return f, nil
+}
+
+// notIn refuses parameters of the filter in a query.
+func (ff formFilter) notIn(rawQuery string) error {
+	if rawQuery == "" {
+		return nil
+	}
+	query, err := url.ParseQuery(rawQuery)
+	if err != nil {
+		return invalidRequest("the query is not properly form-urlencoded")
+	}
+	for name := range query {
+		if _, known := ff[name]; known {
+			return invalidRequest("send the parameter %s in the body, not in the query", name)
+		}
+	}
+	return nil
+}
+
+const formType = "application/x-www-form-urlencoded"
+
+// isForm reports whether a Content-Type is that of a form, with any parameters.
+func isForm(contentType string) bool {
+	if contentType == formType {
+		return true
+	}
+	mediaType, _, err := mime.ParseMediaType(contentType)
+	return err == nil && mediaType == formType
 }
 
 // printable returns s with the characters that an error_description may contain: RFC 6749

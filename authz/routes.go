@@ -1,10 +1,8 @@
 package authz
 
 import (
-	"bytes"
 	"context"
 	"fmt"
-	"io"
 	"net/http"
 	"runtime/debug"
 	"slices"
@@ -167,14 +165,11 @@ type timely struct {
 }
 
 func (t timely) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	body, _ := io.ReadAll(io.LimitReader(r.Body, maxForm+1)) // a later read returns the same error
+	body := begin(r)
 	ctx, cancel := context.WithTimeout(r.Context(), t.within)
 	defer cancel()
 	r = r.WithContext(ctx)
-	r.Body = struct {
-		io.Reader
-		io.Closer
-	}{io.MultiReader(bytes.NewReader(body), r.Body), r.Body}
+	r.Body = body
 	t.next.ServeHTTP(w, r)
 }
 
@@ -229,8 +224,8 @@ type cors struct {
 
 func (c cors) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
-	h.Set("Access-Control-Allow-Origin", "*")
-	h.Set("Access-Control-Expose-Headers", "WWW-Authenticate, Retry-After, X-Request-Id")
+	h["Access-Control-Allow-Origin"] = valueAny
+	h["Access-Control-Expose-Headers"] = valueExposed
 	if r.Method == http.MethodOptions {
 		h.Set("Access-Control-Allow-Methods", c.methods+", OPTIONS")
 		h.Set("Access-Control-Allow-Headers", "Authorization, Content-Type, Accept, MCP-Protocol-Version, Mcp-Method, Mcp-Name")
@@ -239,12 +234,6 @@ func (c cors) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	c.next.ServeHTTP(w, r)
-}
-
-func noStore(h http.Header) {
-	h.Set("Cache-Control", "no-store")
-	h.Set("Pragma", "no-cache")
-	h.Set("X-Content-Type-Options", "nosniff")
 }
 
 // pageHeaders sets the headers of every page. Referrer-Policy is same-origin: under

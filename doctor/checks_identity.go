@@ -134,10 +134,7 @@ var resourceChecks = []check{
 			return nil
 		}
 		list, ok := d.list("authorization_servers")
-		wrong := !ok || len(list) == 0 || slices.ContainsFunc(list, func(s string) bool {
-			u, err := url.Parse(s)
-			return err != nil || u.Host == ""
-		})
+		wrong := !ok || len(list) == 0 || slices.ContainsFunc(list, func(s string) bool { return !askable(s) })
 		return saw(wrong, fmt.Sprintf("%s has authorization_servers %s", d.url, clean(string(marshal(d.members["authorization_servers"])))))
 	}},
 	{Entry{

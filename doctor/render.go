@@ -105,7 +105,7 @@ func (r *Report) SARIF() []byte {
 	}
 	for _, f := range r.Findings {
 		result := sarifResult{RuleID: f.ID, Level: string(f.Severity), Message: sarifText{title(f.ID) + ": " + f.Saw}, Locations: make([]sarifLocation, 1)}
-		result.Locations[0].Physical.Artifact.URI = r.Target
+		result.Locations[0].Physical.Artifact.URI = ascii(r.Target)
 		run.Results = append(run.Results, result)
 	}
 	return marshal(sarifLog{"https://json.schemastore.org/sarif-2.1.0.json", "2.1.0", []sarifRun{run}})

@@ -26,6 +26,9 @@ func TestFormats(t *testing.T) {
 		!strings.Contains(text, "errors: 1, warnings: 0, notes: 0") {
 		t.Errorf("text:\n%s", text)
 	}
+	if n := strings.Count(plain.String(), "\n  stops: "); n != 1 {
+		t.Errorf("%d lines of clients:\n%s", n, plain.String())
+	}
 	if strings.Count(colour.String(), "\x1b") != 2 || strings.Contains(colour.String(), "\x07") {
 		t.Errorf("colour:\n%q", colour.String())
 	}

@@ -74,6 +74,9 @@ var signInAnimals = []struct {
 	{"registration refused", "sign-in-registration", func(c *clinic) {
 		c.with("POST "+issuer+"/register", answer(400, jsonType, `{"error":"invalid_redirect_uri"}`))
 	}, ""},
+	{"tokens over http", "sign-in-not-tried", func(c *clinic) { c.server["token_endpoint"] = "http://auth.example.org/token" },
+		"plain-http token-error-shape token-cacheable cors-token"},
+	{"no page for people", "sign-in-not-tried", func(c *clinic) { delete(c.server, "authorization_endpoint") }, "endpoint-missing"},
 	{"nobody comes back", "sign-in-unfinished", nil, ""},
 	{"an error comes back", "sign-in-refused", back(func(v url.Values) { v.Del("code"); v.Set("error", "invalid_target") }), ""},
 	{"state is lost", "sign-in-state", back(func(v url.Values) { v.Del("state") }), ""},

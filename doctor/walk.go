@@ -215,8 +215,7 @@ func (w *walker) findServers(ctx context.Context) {
 	}
 	seen := map[string]bool{}
 	for _, issuer := range issuers {
-		u, err := url.Parse(issuer)
-		if err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") || seen[issuer] {
+		if !askable(issuer) || seen[issuer] {
 			continue
 		}
 		seen[issuer] = true
@@ -226,6 +225,12 @@ func (w *walker) findServers(ctx context.Context) {
 		}
 		w.server(ctx, issuer)
 	}
+}
+
+// askable reports whether a text is an absolute URL with http or https.
+func askable(raw string) bool {
+	u, err := url.Parse(raw)
+	return err == nil && u.Host != "" && (u.Scheme == "http" || u.Scheme == "https")
 }
 
 // walkIssuer asks an authorization server alone.

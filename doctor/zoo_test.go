@@ -56,7 +56,9 @@ func TestHealthy(t *testing.T) {
 		"port":          healthy("https://notes.example.com:8443/mcp", issuer),
 		"header alone":  healthy(notes, issuer),
 		"OpenID alone":  healthy(notes, issuer),
+		"JSON at GET":   healthy(notes, issuer),
 	}
+	shapes["JSON at GET"].with("GET "+notes, answer(200, jsonType, `{"name":"notes"}`))
 	shapes["header alone"].with("GET "+places, http.NotFound)
 	shapes["OpenID alone"].with("GET "+servers, http.NotFound)
 	for name, s := range shapes {

@@ -67,6 +67,7 @@ func main() {
 	quietRedis()
 	p := newProgram(os.Environ(), os.Stdin, os.Stdout, os.Stderr)
 	p.passwordCheckers = passwords.ThisProgram
+	p.beforeAnswers = collectSeldom
 	os.Exit(p.run(listener.Signalled(context.Background()), os.Args[1:]))
 }
 
@@ -114,6 +115,7 @@ type program struct {
 	grace  time.Duration // time for requests in flight after the end of a server
 
 	passwordCheckers func() *exec.Cmd // processes that check passwords; nil for none
+	beforeAnswers    func()           // called once a server is about to answer
 
 	hangups    func() (signals chan os.Signal, stop func()) // of a server; nil for none
 	reloadRest time.Duration                                // the least time between two reloads
@@ -123,7 +125,7 @@ type program struct {
 func newProgram(environ []string, stdin io.Reader, stdout, stderr io.Writer) *program {
 	return &program{
 		env: settings.NewEnvironment(environ), stdin: stdin, stdout: stdout, stderr: stderr,
-		rand: rand.Reader, grace: listener.Grace, hangups: hangups, reloadRest: reloadRest,
+		rand: rand.Reader, grace: listener.Grace, hangups: hangups, reloadRest: reloadRest, beforeAnswers: func() {},
 	}
 }
 

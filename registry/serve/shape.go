@@ -64,36 +64,51 @@ var errRow = errors.New("registry: a row of the catalogue does not consist of ob
 
 // split divides a row into members and drops the registry's own key of _meta: only Enrich
 // supplies values for that key (requirement R-REC-5).
-func (o ownMeta) split(e catalogue.Entry) (row, error) {
+func (o ownMeta) split(e catalogue.Entry) (row, error) { return o.splitInto(&lists{}, e) }
+
+// lists are lists of members that are used for one row after another.
+type lists struct{ members, recordMeta, itemMeta, meta []rawjson.Member }
+
+// splitInto is split with lists that are used anew: a row is valid until the next one.
+func (o ownMeta) splitInto(l *lists, e catalogue.Entry) (row, error) {
 	r := row{entry: e, record: bytes.TrimSpace(e.Server)}
-	if !rawjson.IsObject(r.record) || !json.Valid(r.record) || len(e.Meta) > 0 && (!rawjson.IsObject(e.Meta) || !json.Valid(e.Meta)) {
+	isOwnKey := func(m rawjson.Member) bool { return o.owns(m.Name) }
+	var valid, validMeta bool
+	l.members, valid = rawjson.AppendMembers(l.members[:0], r.record)
+	l.itemMeta, validMeta = rawjson.AppendMembers(l.itemMeta[:0], e.Meta)
+	if !valid || len(e.Meta) > 0 && (!validMeta || !rawjson.IsObject(e.Meta)) {
 		return row{}, fmt.Errorf("%w: %s %s", errRow, e.Name, e.Version)
 	}
 	if statusOf(e).Validate() != nil { // a row with an unknown status must not be served as active
 		return row{}, fmt.Errorf("%w: %s %s has the status %.40q", errRow, e.Name, e.Version, e.Status)
 	}
-	isOwnKey := func(m rawjson.Member) bool { return o.owns(m.Name) }
-	r.members = rawjson.Split(r.record)
+	r.members = l.members
 	if i := slices.IndexFunc(r.members, rawjson.Named("_meta")); i >= 0 {
 		meta := r.members[i]
 		r.members = slices.Delete(r.members, i, i+1)
-		r.recordMeta = rawjson.Split(meta.Value)
+		l.recordMeta, _ = rawjson.AppendMembers(l.recordMeta[:0], meta.Value)
+		r.recordMeta = l.recordMeta
 		if slices.ContainsFunc(r.recordMeta, isOwnKey) {
 			r.recordMeta = slices.DeleteFunc(r.recordMeta, isOwnKey)
 			r.record = slices.Concat(r.record[:meta.At], rawjson.AppendObject(nil, r.recordMeta), r.record[meta.At+len(meta.Value):])
 		}
 	}
-	r.itemMeta = slices.DeleteFunc(rawjson.Split(e.Meta), func(m rawjson.Member) bool { return m.Name == registry.MetaOfficial || isOwnKey(m) })
+	r.itemMeta = slices.DeleteFunc(l.itemMeta, func(m rawjson.Member) bool { return m.Name == registry.MetaOfficial || isOwnKey(m) })
 	return r, nil
 }
 
 // appendItem appends a row as a JSON item. The member server has the record's original bytes.
 func (h *Handler) appendItem(b []byte, e catalogue.Entry, s shape) ([]byte, error) {
-	r, err := h.ownMeta.split(e)
+	return h.appendItemWith(&lists{}, b, e, s)
+}
+
+func (h *Handler) appendItemWith(l *lists, b []byte, e catalogue.Entry, s shape) ([]byte, error) {
+	r, err := h.ownMeta.splitInto(l, e)
 	if err != nil {
 		return b, err
 	}
-	meta := h.metaOf(r)
+	meta := h.metaOf(l.meta[:0], r)
+	defer func() { l.meta = meta }()
 	b = append(b, '{')
 	if s != shapeRecord {
 		b = append(append(b, `"server":`...), r.record...)
@@ -116,11 +131,11 @@ func (h *Handler) appendItem(b []byte, e catalogue.Entry, s shape) ([]byte, erro
 	return append(rawjson.AppendObject(append(b, `,"_meta":`...), meta), '}'), nil
 }
 
-// metaOf returns the members of _meta beside the record: MetaOfficial, those of the upstream,
+// metaOf appends the members of _meta beside the record: MetaOfficial, those of the upstream,
 // and this registry's own.
-func (h *Handler) metaOf(r row) []rawjson.Member {
-	meta := make([]rawjson.Member, 1, len(r.itemMeta)+len(r.recordMeta)+2)
-	meta[0] = rawjson.Member{Name: registry.MetaOfficial, Text: appendOfficial([]byte(`"`+registry.MetaOfficial+`":`), r.entry)}
+func (h *Handler) metaOf(meta []rawjson.Member, r row) []rawjson.Member {
+	official := append(make([]byte, 0, 320), `"`+registry.MetaOfficial+`":`...)
+	meta = append(meta, rawjson.Member{Name: registry.MetaOfficial, Text: appendOfficial(official, r.entry)})
 	meta = append(meta, r.itemMeta...)
 	if value := h.enriched(r); value != nil {
 		meta = append(meta, rawjson.New(h.ownMeta.key, value))
@@ -196,14 +211,14 @@ func (h *Handler) writeList(entries []catalogue.Entry, next string, s shape) (bo
 	for _, e := range entries {
 		size += 2*len(e.Server) + len(e.Meta) + 512
 	}
-	b, count := append(make([]byte, 0, size), `{"servers":[`...), 0
+	b, count, l := append(make([]byte, 0, size), `{"servers":[`...), 0, &lists{}
 	for i, e := range entries {
 		before := len(b)
 		if count > 0 {
 			b = append(b, ',')
 		}
 		var err error
-		if b, err = h.appendItem(b, e, s); err != nil {
+		if b, err = h.appendItemWith(l, b, e, s); err != nil {
 			h.logFault("a row of the catalogue is left out", "err", err)
 			b = b[:before]
 			continue
@@ -223,6 +238,9 @@ func (h *Handler) writeList(entries []catalogue.Entry, next string, s shape) (bo
 
 // appendText appends a JSON string.
 func appendText(b []byte, s string) []byte {
+	if strings.IndexFunc(s, func(c rune) bool { return c < ' ' || c > '~' || strings.ContainsRune(`"\<>&`, c) }) < 0 {
+		return append(append(append(b, '"'), s...), '"')
+	}
 	text, _ := json.Marshal(s) // cannot fail for a string
 	return append(b, text...)
 }

@@ -20,6 +20,7 @@ type backend struct {
 	ring        *ring                   // nil if this is no cluster
 	lanesMu     sync.Mutex
 	lanes       map[string]*lanes // by the address of a server
+	unshared    bool              // each job goes alone, in models that must repeat
 	room        room
 	pools       *storage.Pools // of this process, where the user may not count in the server
 	onRoundTrip func()

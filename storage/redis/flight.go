@@ -2,6 +2,7 @@ package redis
 
 import (
 	"context"
+	"runtime"
 	"slices"
 	"sync"
 	"time"
@@ -11,8 +12,9 @@ import (
 
 // Commands of one process to one server share round trips, so that they share the system calls on
 // both sides, and the server the write to its disk (appendfsync always). A command that finds nothing
-// under way goes at once, alone, on its own goroutine. What arrives while flights are out waits for
-// the next one, in order of arrival.
+// under way goes at once, alone, on its own goroutine, unless other goroutines that could run send
+// something first: where the processor is the bound, commands would hardly ever meet otherwise. What
+// arrives while flights are out waits for the next one, in order of arrival.
 
 // job is what one caller sends: commands that follow each other on one connection.
 type job struct {
@@ -63,7 +65,9 @@ type lane struct {
 	mu      sync.Mutex
 	waiting []*job
 	out     int
-	last    time.Time // when the last flight began
+	// boarding means that a flight has begun and not left: what arrives comes along.
+	boarding bool
+	last     time.Time // when the last flight began
 }
 
 // lanes are those of one server: writes that replicas have to confirm are out for longer, so that
@@ -86,7 +90,7 @@ func (b *backend) share(ctx context.Context, j *job) error {
 	if err := b.begin(ctx); err != nil {
 		return err
 	}
-	if j.ctx = ctx; j.size() > flightBytes {
+	if j.ctx = ctx; b.unshared || j.size() > flightBytes {
 		fly(ctx, []*job{j})
 		return nil
 	}
@@ -112,10 +116,13 @@ func (b *backend) lanesTo(addr string) *lanes {
 
 // send has a job flown, by itself or with others.
 func (l *lane) send(j *job) error {
-	if l.alone(j) {
-		defer l.land()
-		fly(j.ctx, []*job{j})
-		return nil
+	if l.opens(j) {
+		runtime.Gosched() // who is about to send something too comes along; without them this takes no time
+		if l.closes(j) {
+			defer l.land()
+			fly(j.ctx, []*job{j})
+			return nil
+		}
 	}
 	select {
 	case <-j.done:
@@ -128,13 +135,13 @@ func (l *lane) send(j *job) error {
 	return j.ctx.Err()
 }
 
-// alone reports whether a job goes at once, on the goroutine of its caller. Otherwise it waits for
-// a flight.
-func (l *lane) alone(j *job) bool {
+// opens begins a flight with a job, if one may begin and nobody waits. Otherwise the job waits too.
+func (l *lane) opens(j *job) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	free := l.out < l.most || l.out < lateFlights && time.Since(l.last) > lateAfter
+	free := !l.boarding && (l.out < l.most || l.out < lateFlights && time.Since(l.last) > lateAfter)
 	if free && len(l.waiting) == 0 {
+		l.boarding = true
 		l.begin()
 		return true
 	}
@@ -144,6 +151,21 @@ func (l *lane) alone(j *job) bool {
 		l.begin()
 		go l.fly(l.take())
 	}
+	return false
+}
+
+// closes reports whether a flight carries only the job that began it, which then goes on the goroutine
+// of its caller. Otherwise the flight leaves with those that came.
+func (l *lane) closes(j *job) (alone bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.boarding = false
+	if len(l.waiting) == 0 {
+		return true
+	}
+	j.done = make(chan struct{})
+	l.waiting = slices.Insert(l.waiting, 0, j)
+	go l.fly(l.take())
 	return false
 }
 
@@ -174,6 +196,7 @@ func (l *lane) land() {
 func (l *lane) fly(jobs []*job) {
 	for len(jobs) > 0 {
 		flyTogether(jobs)
+		runtime.Gosched()
 		jobs = l.next()
 	}
 }

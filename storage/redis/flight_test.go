@@ -207,6 +207,35 @@ func TestCommandsShareFlights(t *testing.T) {
 	})
 }
 
+// TestFlightsBoard: who sends something between the moment in which a flight begins and that in which it
+// leaves comes along, behind the one that began it; meanwhile no other flight begins.
+func TestFlightsBoard(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := &tower{}
+		b := w.backend(0)
+		prompt := &b.lanesTo(towerAddr).prompt
+		first := &job{ctx: t.Context(), server: b.client.(*goredis.Client), cmds: []goredis.Cmder{goredis.NewStringCmd(t.Context(), "get", "a")}}
+		if !prompt.opens(first) {
+			t.Fatal("the first job does not begin a flight")
+		}
+		outs := []<-chan error{get(t, t.Context(), b, "b"), get(t, t.Context(), b, "c")}
+		w.want(t)
+		if prompt.closes(first) {
+			t.Fatal("two jobs are left behind")
+		}
+		w.want(t, "a b c")
+		outs = append(outs, get(t, t.Context(), b, "d"))
+		w.want(t, "a b c", "d")
+		w.land(0)
+		w.land(1)
+		<-first.done
+		for _, out := range outs {
+			wantErr(t, out, nil)
+		}
+	})
+}
+
 // TestFlightsAreBounded: a flight carries so many commands and so many bytes, and a job that is
 // larger waits for nobody and nobody for it.
 func TestFlightsAreBounded(t *testing.T) {

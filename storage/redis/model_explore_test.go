@@ -69,6 +69,7 @@ func (e *exploration) try(m model) bool {
 	if e.over() {
 		return false
 	}
+	m.shared = e.schedules%2 == 1
 	o := m.run(e.t)
 	e.schedules, e.faults = e.schedules+1, e.faults+len(m.schedule)
 	e.answered, e.refused = e.answered+o.answered, e.refused+o.refused
@@ -287,12 +288,16 @@ func (m model) String() string {
 	if m.hasty {
 		hasty = ", hasty"
 	}
+	if m.shared {
+		hasty += ", shared"
+	}
 	return fmt.Sprintf("seed %d, %d servers%s:\n%s", m.seed, m.servers, hasty, m.schedule)
 }
 
 var (
 	modelSchedule = flag.String("model.schedule", "", "a schedule that TestModelRuns runs, from the seed -model.seed, with everything that happens in the log; faults are separated by ;")
 	modelHasty    = flag.Bool("model.hasty", false, "whether the sentinels of TestModelRuns ask often")
+	modelShared   = flag.Bool("model.shared", false, "whether commands share flights in TestModelRuns")
 	modelServers  = flag.Int("model.servers", 3, "how many servers TestModelRuns has")
 )
 
@@ -324,7 +329,7 @@ func TestModelRuns(t *testing.T) {
 	if *modelSchedule == "" {
 		t.Skip("no -model.schedule")
 	}
-	m := model{servers: *modelServers, seed: *modelSeed, hasty: *modelHasty, log: func(line string) { fmt.Println(line) }}
+	m := model{servers: *modelServers, seed: *modelSeed, hasty: *modelHasty, shared: *modelShared, log: func(line string) { fmt.Println(line) }}
 	m.schedule = schedule(t, strings.ReplaceAll(*modelSchedule, ";", "\n"))
 	o := m.run(t)
 	if len(o.violations) > 0 {

@@ -27,6 +27,7 @@ type model struct {
 	hasty    bool                 // sentinels ask often, as in tests with real ones, and replicas are filled without delay
 	off      failover.Protections // what is switched off
 	unfenced bool                 // writes happen on any lineage
+	shared   bool                 // commands share flights; such a run does not repeat: callers that are answered together go on in any order
 	log      func(line string)    // is called for each event, if set
 }
 
@@ -99,7 +100,7 @@ func newRun(t *testing.T, m model, w *sim.World) *run {
 	r := &run{model: m, t: t, w: w, over: make(chan struct{})}
 	for i := range 2 {
 		p := w.Process(fmt.Sprintf("P%d", i+1))
-		b := &backend{}
+		b := &backend{unshared: !m.shared}
 		b.group = openGroup(t.Context(), dial{
 			name: "main", sentinels: w.SentinelAddrs(), sentinel: p.Connect, server: p.Connect, off: m.off,
 		}, b.measure, func(sentence string) { r.note("%s is told: %s", p.Name(), sentence) })

@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"slices"
+	"strings"
 	"unicode/utf8"
 )
 
@@ -31,34 +32,28 @@ func Named(name string) func(Member) bool { return func(m Member) bool { return 
 // front.
 func IsObject(value []byte) bool { return len(value) > 0 && value[0] == '{' }
 
-// Members returns the members of an object. It returns nil if the argument is not an object or
-// not valid JSON.
+// Members returns the members of an object, which share memory with it. It returns nil if the
+// argument is not an object or not valid JSON.
 func Members(object []byte) []Member {
-	object = bytes.Trim(object, " \t\r\n")
-	if !IsObject(object) || !json.Valid(object) {
+	members, ok := AppendMembers(make([]Member, 0, 12), object)
+	if !ok {
 		return nil
-	}
-	return Split(object)
-}
-
-// Split is [Members] for JSON that is known to be valid and has no white space in front. The
-// members share memory with the object.
-func Split(object []byte) []Member {
-	if !IsObject(object) {
-		return nil
-	}
-	members := make([]Member, 0, 12)
-	for i := skipBlank(object, 1); object[i] == '"'; {
-		end := skipString(object, i)
-		m := Member{Name: unquoted(object[i:end]), At: skipBlank(object, skipBlank(object, end)+1)}
-		after := skipValue(object, m.At)
-		m.Text, m.Value = object[i:after], object[m.At:after:after]
-		members = append(members, m)
-		if i = skipBlank(object, after); object[i] == ',' {
-			i = skipBlank(object, i+1)
-		}
 	}
 	return members
+}
+
+// AppendMembers appends the members of an object to a list. It returns the list as it was, and
+// false, if the argument is not an object or not valid JSON.
+func AppendMembers(members []Member, object []byte) ([]Member, bool) {
+	object = bytes.Trim(object, " \t\r\n")
+	if !IsObject(object) {
+		return members, false
+	}
+	p, all := parser{data: object}, members
+	if !p.list('}', &all) || p.at != len(object) {
+		return members, false
+	}
+	return all, true
 }
 
 // Object returns an object of the members, with their original bytes.
@@ -117,14 +112,6 @@ func Depth(value []byte) (most int) {
 	return most
 }
 
-// skipBlank returns the index of the first byte from i on that is not white space.
-func skipBlank(b []byte, i int) int {
-	for b[i] == ' ' || b[i] == '\n' || b[i] == '\r' || b[i] == '\t' {
-		i++
-	}
-	return i
-}
-
 // skipString returns the index behind the string that begins at i.
 func skipString(b []byte, i int) int {
 	for i++; b[i] != '"'; i++ {
@@ -135,40 +122,22 @@ func skipString(b []byte, i int) int {
 	return i + 1
 }
 
-// skipValue returns the index behind the value that begins at i.
-func skipValue(b []byte, i int) int {
-	for depth := 0; ; {
-		switch b[i] {
-		case '"':
-			i = skipString(b, i)
-		case '{', '[':
-			depth, i = depth+1, i+1
-			continue
-		case '}', ']':
-			depth, i = depth-1, i+1
-		case ',', ':', ' ', '\n', '\r', '\t':
-			i++
-			continue
-		default:
-			i = skipScalar(b, i)
-		}
-		if depth == 0 {
-			return i
-		}
+// frequent are names of members in records. Members with such a name share its text.
+var frequent = func() map[string]string {
+	names := map[string]string{}
+	for _, name := range strings.Fields("$schema name title description version status repository packages remotes websiteUrl icons _meta server " +
+		"io.modelcontextprotocol.registry/official io.modelcontextprotocol.registry/publisher-provided") {
+		names[name] = name
 	}
-}
-
-// skipScalar returns the index behind the number or literal that begins at i.
-func skipScalar(b []byte, i int) int {
-	for i < len(b) && bytes.IndexByte([]byte(",]} \n\r\t"), b[i]) < 0 {
-		i++
-	}
-	return i
-}
+	return names
+}()
 
 // unquoted returns the text of a JSON string.
 func unquoted(quoted []byte) string {
 	if bytes.IndexByte(quoted, '\\') < 0 && utf8.Valid(quoted) {
+		if name, ok := frequent[string(quoted[1:len(quoted)-1])]; ok {
+			return name
+		}
 		return string(quoted[1 : len(quoted)-1])
 	}
 	var s string

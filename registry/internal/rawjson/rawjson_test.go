@@ -3,6 +3,7 @@ package rawjson_test
 import (
 	"bytes"
 	"encoding/json"
+	"strings"
 	"testing"
 
 	"gatehouse.example/registry/internal/rawjson"
@@ -44,6 +45,22 @@ func FuzzMembers(f *testing.F) {
 		var a, b any
 		if json.Unmarshal(data, &a) != nil || json.Unmarshal(rawjson.Object(members), &b) != nil || !same(a, b) {
 			t.Errorf("%q becomes %s", data, rawjson.Object(members))
+		}
+	})
+}
+
+// FuzzValid: Valid takes what encoding/json takes, and nothing else.
+func FuzzValid(f *testing.F) {
+	for _, seed := range []string{
+		``, ` `, ` 1 `, `-`, `-0`, `01`, `1.`, `1.5e`, `1E+5`, `1e-07`, `+1`, `.5`, `true`, `tru`, `truex`, `null `, `[`, `[]`, `[ ]`, `[1,]`, `[,1]`, `[1 2]`, `{,}`,
+		`{"a":1,}`, `{"a"}`, `{"a":}`, `{a:1}`, `{"a" : 1 , "b":[{}]}`, `"\u12aF"`, `"\u12g4"`, `"\x"`, `"\`, `"`, "\"\t\"", "\"\xff\"", "\x00", "[]\x00", `{}{}`, "\ufeff{}",
+		strings.Repeat("[", 9999) + strings.Repeat("]", 9999), strings.Repeat("[", 10001) + strings.Repeat("]", 10001), strings.Repeat(`{"a":`, 20000),
+	} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		if got, want := rawjson.Valid(data), json.Valid(data); got != want {
+			t.Errorf("%.100q is valid: %t, want %t", data, got, want)
 		}
 	})
 }

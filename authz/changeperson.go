@@ -16,16 +16,26 @@ const changeAttempts = 16
 // swapPerson changes the record of a person, and does so again if another writer changed it
 // meanwhile. An error of change ends it, and nothing is written.
 func (s *Server) swapPerson(ctx context.Context, name string, change func(*storage.User) error) (storage.User, error) {
+	user, err := s.cfg.Store.User(ctx, name)
+	if err != nil {
+		return storage.User{}, err
+	}
+	return s.swapRead(ctx, user, change)
+}
+
+// swapRead is swapPerson for a record that was just read.
+func (s *Server) swapRead(ctx context.Context, user storage.User, change func(*storage.User) error) (storage.User, error) {
 	for range changeAttempts {
-		user, err := s.cfg.Store.User(ctx, name)
-		if err == nil {
-			err = change(&user)
-		}
-		if err != nil {
+		next := user
+		if err := change(&next); err != nil {
 			return storage.User{}, err
 		}
-		if err := s.cfg.Store.UpdateUser(ctx, user); !errors.Is(err, storage.ErrConflict) {
-			return user, err
+		err := s.cfg.Store.UpdateUser(ctx, next)
+		if !errors.Is(err, storage.ErrConflict) {
+			return next, err
+		}
+		if user, err = s.cfg.Store.User(ctx, user.Name); err != nil {
+			return storage.User{}, err
 		}
 	}
 	return storage.User{}, fmt.Errorf("authz: %w: the record of a person kept changing", storage.ErrUnavailable)

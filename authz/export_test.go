@@ -2,11 +2,13 @@ package authz
 
 import (
 	"context"
+	"strconv"
 	"time"
 
 	"github.com/gorilla/mux"
 
 	"gatehouse.example/authz/upstream"
+	"gatehouse.example/storage"
 )
 
 // Paths returns the paths of all endpoints.
@@ -98,3 +100,18 @@ func (s *Server) RecheckPause() (time.Duration, bool) { return s.providers.reche
 
 // DoChores does the work that requests left behind, as Run does periodically.
 func (s *Server) DoChores(ctx context.Context) { s.chores.runOnce(ctx) }
+
+// RememberHolder lets the server believe that a session is that of a person.
+func (s *Server) RememberHolder(session string, u storage.User) {
+	s.holders.put(session, holder{u.Name, u.Subject})
+}
+
+// HoldersAfter remembers that many sessions, and returns how many are left, and whether the last is.
+func HoldersAfter(n int) (left int, last bool) {
+	var h holders
+	for i := range n {
+		h.put(strconv.Itoa(i), holder{"u", "s"})
+	}
+	_, last = h.of(strconv.Itoa(n - 1))
+	return len(h.young) + len(h.old), last
+}

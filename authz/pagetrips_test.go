@@ -200,6 +200,23 @@ func TestPageRoundTrips(t *testing.T) {
 	)
 }
 
+// TestPageRoundTripsOfFactors lists those of a sign-in with a second factor.
+func TestPageRoundTripsOfFactors(t *testing.T) {
+	t.Parallel()
+	h, c := newHarness(t, setup{}), testClients()["web"]
+	_, app, _ := h.withFactor()
+	l, p := h.watched(), pages{h.newBrowser(), asks(c), c}
+	h.wantTrips(l,
+		step{"authorize", p.authorize, "read client"},
+		step{"sign-in form", p.next, "read transaction client"},
+		step{"the password", p.password, "read transaction client, read user, count sign-in"},
+		step{"form for the code", p.next, "read transaction user"},
+		step{"a wrong code", func() { p.submit("code", "000000") }, "read transaction user, count sign-in"},
+		step{"the code", func() { p.submit("code", app.code()) }, "read transaction user, write user, count sign-in, write session"},
+		step{"consent form", p.next, tripsPage},
+	)
+}
+
 // TestPageRoundTripsBeside lists the round trips of requests that other features take part in.
 func TestPageRoundTripsBeside(t *testing.T) {
 	t.Parallel()

@@ -2,7 +2,6 @@ package authz
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"net/http"
 	"slices"
@@ -21,15 +20,36 @@ import (
 // pendingTTL is the time between a right password and the second factor.
 const pendingTTL = 10 * time.Minute
 
+// askPending reads a transaction, and with it the person whose password was right in it.
+func (s *Server) askPending(r *http.Request, id string) (t storage.Transaction, person func() (storage.User, error), err error) {
+	read := s.cfg.Store.Reading()
+	kept, resume, err := s.askTransaction(r, read, id)
+	if err != nil {
+		return t, nil, err
+	}
+	name := ""
+	if p := kept.Pending; p != nil {
+		name, person = p.UserName, read.User(p.UserName)
+	}
+	if err := read.Read(r.Context()); err != nil {
+		return t, nil, err
+	}
+	t, err = resume()
+	if p := t.Pending; p != nil && p.UserName != name { // the browser does not keep the transaction
+		person = func() (storage.User, error) { return s.cfg.Store.User(r.Context(), p.UserName) }
+	}
+	return t, person, err
+}
+
 // pending returns the person whose password was right in a transaction, as the record is now. It
 // reports false if there is none, if it was too long ago, or if the person was disabled, or changed
 // how to sign in, since: then the sign-in begins again.
-func (s *Server) pending(ctx context.Context, t storage.Transaction) (storage.User, bool, error) {
+func (s *Server) pending(t storage.Transaction, person func() (storage.User, error)) (storage.User, bool, error) {
 	p := t.Pending
 	if p == nil || s.cfg.Now().Sub(p.At) >= pendingTTL || s.cfg.NoPasswords {
 		return storage.User{}, false, nil
 	}
-	user, err := s.cfg.Store.User(ctx, p.UserName)
+	user, err := person()
 	if errors.Is(err, storage.ErrNotFound) {
 		return storage.User{}, false, nil
 	}
@@ -46,11 +66,11 @@ func (s *Server) showCode(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return malformed(err.Error())
 	}
-	t, err := s.transaction(r, f.get("transaction"))
+	t, person, err := s.askPending(r, f.get("transaction"))
 	if err != nil {
 		return err
 	}
-	user, pending, err := s.pending(r.Context(), t)
+	user, pending, err := s.pending(t, person)
 	if err != nil {
 		return err
 	}
@@ -75,14 +95,14 @@ func (s *Server) codeLogin(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	t, err := s.transaction(r, f.get("transaction"))
+	t, person, err := s.askPending(r, f.get("transaction"))
 	if err != nil {
 		return err
 	}
 	if err := s.checkCSRF(r, t, "code", liveSession{}, f.get("csrf")); err != nil {
 		return err
 	}
-	user, pending, err := s.pending(r.Context(), t)
+	user, pending, err := s.pending(t, person)
 	if err != nil {
 		return err
 	}
@@ -113,7 +133,7 @@ func (s *Server) checkCode(r *http.Request, t storage.Transaction, user storage.
 		return storage.User{}, tooManyCodes(wait)
 	}
 	left := -1 // recovery codes, after the use of one
-	signedIn, err := s.changePerson(r.Context(), user.Name, func(u *storage.User) error {
+	signedIn, err := s.swapRead(r.Context(), user, func(u *storage.User) error {
 		p := t.Pending
 		if u.Subject != p.Subject || u.SessionEpoch != p.Epoch || u.Disabled || u.SecondFactor == nil {
 			return gone()
@@ -128,7 +148,7 @@ func (s *Server) checkCode(r *http.Request, t storage.Transaction, user storage.
 		}
 		return nil
 	})
-	switch {
+	switch err = goneOn(err, storage.ErrNotFound); {
 	case errors.Is(err, errWrongCode):
 		return storage.User{}, cmp.Or(settledCode(attempt.Wrong(r.Context())), err)
 	case err != nil:

@@ -1,10 +1,13 @@
 package templates
 
 import (
+	"html/template"
 	"io"
 	"io/fs"
 	"path"
 	"strings"
+
+	"gatehouse.example/templates/language"
 )
 
 // EmbeddedFiles returns the embedded files of the pages, by name.
@@ -40,4 +43,11 @@ func (s *Set) Calls(page, function string) (n int) {
 		n += strings.Count(t.Tree.Root.String(), "{{"+function+" ")
 	}
 	return n
+}
+
+// Folded returns a template with the sentences in it that every reader of the language gets.
+func Folded(text string, l *language.Language) string {
+	t := template.Must(template.New("page").Funcs(functions(l)).Parse(text))
+	foldList(t.Tree.Root, l, false)
+	return t.Tree.Root.String()
 }

@@ -51,3 +51,14 @@ func TestFoldedPages(t *testing.T) {
 		}
 	}
 }
+
+// TestFoldsBetweenTags: attributes keep the escaping of html/template, and so does what has a value.
+func TestFoldsBetweenTags(t *testing.T) {
+	const page = `{{if .A}}<p title="{{say "consent.deny"}}"{{if .B}} class="x"{{end}}>{{say "consent.allow"}}{{else}}<p>{{say "no.such"}}{{end}}` +
+		`{{say "account.signedIn" "name" .N}}{{range .L}}{{say "consent.deny"}}{{end}}</p>`
+	const want = `{{if .A}}<p title="{{say "consent.deny"}}"{{if .B}} class="x"{{end}}>Allow{{else}}<p>{{say "no.such"}}{{end}}` +
+		`{{say "account.signedIn" "name" .N}}{{range .L}}Deny{{end}}</p>`
+	if got := templates.Folded(page, language.English()); got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+}

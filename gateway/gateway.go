@@ -149,7 +149,7 @@ type Gateway struct {
 	headers   *UpstreamHeaders       // nil for none
 	trusted   []netip.Prefix
 	told      told
-	passes    passing
+	drops     *judged // names of request headers
 	bodyTime  time.Duration
 	stopping  atomic.Bool
 	log       *slog.Logger
@@ -182,9 +182,11 @@ func New(c Config) (*Gateway, error) {
 	if g.places, err = newPlaces(c.Guard.Resource, c.Upstream); err != nil {
 		return nil, fmt.Errorf("gateway: %w", err)
 	}
-	if g.passes, err = newPassing(c.PassHeaders); err != nil {
+	passes, err := newPassing(c.PassHeaders)
+	if err != nil {
 		return nil, fmt.Errorf("gateway: %w", err)
 	}
+	g.drops = newJudged(passes.drops)
 	if err := errors.Join(g.places.free(), g.identity.validate(), c.forwards(), c.AssertionBinding.validate(&c), c.toUpstream(), c.OriginalRequest.validate(len(c.Guard.TrustedProxies) > 0)); err != nil {
 		return nil, fmt.Errorf("gateway: %w", err)
 	}

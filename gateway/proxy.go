@@ -135,7 +135,7 @@ func (g *Gateway) rewrite(pr *httputil.ProxyRequest) {
 	out.URL.RawQuery = pr.In.URL.RawQuery // as it is: no decision depends on it
 	out.Trailer = nil
 	own := g.headers.now()
-	strip(out.Header, func(name string) bool { return g.passes.drops(name) || own.names.Has(name) })
+	strip(out.Header, func(name string) bool { return g.drops.of(name) || own.names.Has(name) })
 	// RFC 9110 section 7.6.3: a gateway MUST send Via with each request that it forwards.
 	out.Header.Add("Via", strings.TrimPrefix(pr.In.Proto, "HTTP/")+" gatehouse")
 	out.Header["X-Forwarded-For"] = []string{forwardedFor(pr.In, v.remote)}
@@ -182,7 +182,7 @@ func (g *Gateway) admitAnswer(res *http.Response) error {
 		return errSwitched
 	}
 	own := g.headers.now()
-	strip(res.Header, func(name string) bool { return droppedAnswerHeaders.Has(name) || own.names.Has(name) })
+	strip(res.Header, func(name string) bool { return dropsAnswer.of(name) || own.names.Has(name) })
 	if err := g.relocate(res); err != nil {
 		return err
 	}

@@ -123,6 +123,9 @@ func strip(header http.Header, drops func(string) bool) {
 // must not use another address of the upstream.
 var droppedAnswerHeaders = headername.NewSet("www-authenticate", "dpop-nonce", "proxy-authenticate", "authentication-info", "proxy-authentication-info", "access-control*", "set-cookie", "set-cookie2", "alt-svc", "x-request-id")
 
+// dropsAnswer judges names of response headers.
+var dropsAnswer = newJudged(droppedAnswerHeaders.Has)
+
 // TellingHeaders returns the elements of names by which a server could identify the caller. Use
 // it to warn an operator about such entries of [Config.PassHeaders], which clients can forge.
 func TellingHeaders(names []string) []string {

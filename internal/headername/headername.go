@@ -70,6 +70,9 @@ func NewSet(patterns ...string) Set {
 
 // Has reports whether a name is in the set, in any spelling.
 func (s Set) Has(name string) bool {
+	if len(s.whole) == 0 && len(s.prefixes) == 0 {
+		return false
+	}
 	name = Fold(name)
 	if s.whole[name] {
 		return true

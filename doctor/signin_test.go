@@ -174,7 +174,11 @@ func TestSignInZoo(t *testing.T) {
 			} else {
 				a.change(c)
 			}
-			expectNamed(t, animal{a.name, a.id, nil, a.also}, c.examined(with))
+			report := c.examined(with)
+			expectNamed(t, animal{a.name, a.id, nil, a.also}, report)
+			if a.id == "token-scope-silent" && found(report, "token-scope-fewer") != nil {
+				t.Error("the same fault is named twice")
+			}
 		})
 	}
 }

@@ -161,7 +161,8 @@ func closedPort(t *testing.T) string {
 	return l.Addr().String()
 }
 
-// TestPoolTimeout: a caller that gets no connection has sent nothing.
+// TestPoolTimeout: a caller that gets no connection has sent nothing. The only one belongs to a flight
+// that gets no answer, so of the flights behind it some get none in time.
 func TestPoolTimeout(t *testing.T) {
 	t.Parallel()
 	m := miniredis.RunT(t)
@@ -169,23 +170,23 @@ func TestPoolTimeout(t *testing.T) {
 	b := open(t, redis.Options{URL: "redis://" + p.addr, PoolSize: 1})
 	defer b.Close()
 	p.set(swallow)
-	const callers = 20
-	errs := make(chan error, callers)
-	for range callers {
-		go func() { errs <- b.Delete(t.Context(), "k") }()
-	}
-	certain := 0
-	for range callers {
-		switch err := <-errs; {
-		case err == nil:
-			t.Error("Delete succeeded without an answer")
-		case !errors.Is(err, storage.ErrUncertain):
-			certain++
+	const most = 2000
+	errs := make(chan error, most)
+	var callers sync.WaitGroup
+	defer callers.Wait()
+	for range most {
+		callers.Go(func() { errs <- b.Delete(t.Context(), "k") })
+		select {
+		case err := <-errs:
+			if err == nil {
+				t.Error("Delete succeeded without an answer")
+			} else if !errors.Is(err, storage.ErrUncertain) {
+				return
+			}
+		case <-time.After(10 * time.Millisecond):
 		}
 	}
-	if certain == 0 {
-		t.Error("all callers were told that the outcome is unknown; most of them had no connection")
-	}
+	t.Error("all callers were told that the outcome is unknown; some of them had no connection")
 }
 
 // TestBoundedPool: many callers share few connections and all are served.

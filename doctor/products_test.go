@@ -293,6 +293,9 @@ func agree(t *testing.T, a animal, name string, drive func(*driven, string) (boo
 		t.Errorf("the profile stops at %q (%s), the client arrived: %t\n%s\n%.3000s", way.Stops, way.Finding, arrived, strings.Join(story, "\n"), printed)
 		return
 	}
+	if name == "gemini-cli" && !shows(printed, way.Sees) {
+		t.Errorf("it does not show %q:\n%s", way.Sees, printed)
+	}
 	registered := slices.ContainsFunc(story, func(s string) bool { return strings.HasPrefix(s, "POST auth.example.org/register ") })
 	late := []string{"", "registration", "abilities"} // some look at PKCE when they make the page, after the registration
 	if name == "gemini-cli" {

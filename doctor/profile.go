@@ -85,7 +85,6 @@ var goSees = map[string]string{
 var geminiSees = map[string]string{
 	"wrong-status":              "MCP issues detected. Run /mcp list for status.",
 	"sign-in-page":              "MCP issues detected. Run /mcp list for status.",
-	"challenge-url":             "OAuth endpoint origin … does not match expected origin …",
 	"resource-metadata-missing": "Failed to discover OAuth configuration from MCP server",
 	"resource-missing":          "Protected resource undefined does not match expected …",
 	"resource-mismatch":         "Protected resource … does not match expected …",

@@ -80,6 +80,7 @@ func (s *session) asks(command, yes, no string, often int) bool {
 			return true
 		case no:
 			refused++
+			time.Sleep(time.Second) // the rest of its text
 		default:
 			s.types("\x1b")
 		}

@@ -113,7 +113,7 @@ var resourceChecks = []check{
 		Title:    "resource is wider than the URL",
 		Symptoms: []string{"Protected resource does not match expected", "one token for all servers of the host"},
 		Mend:     "Publish a document for each server, at its own path, with its whole URL as resource.",
-		Clients:  exactly,
+		Clients:  []string{vscode, geminiCLI, goSDK},
 	}, identity(wider)},
 	{Entry{
 		ID: string(different), Severity: Error, Rule: "RFC 9728 section 3.3",

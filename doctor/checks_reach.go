@@ -43,7 +43,7 @@ var reachChecks = []check{
 		Title:    "Tokens would travel over plain http",
 		Symptoms: []string{"HTTPS required", "insecure transport"},
 		Mend:     "Serve https. Plain http is for loopback only (localhost, 127.0.0.1, ::1).",
-		Clients:  []string{goSDK, claudeCode, vscode},
+		Clients:  []string{goSDK, claudeCode, vscode, geminiCLI},
 	}, lookPlain},
 	{Entry{
 		ID: "address-not-asked", Severity: Warning, Rule: "MCP SBP SSRF",

@@ -205,7 +205,7 @@ var memberChecks = []check{
 		Title:    "PKCE with S256 is not supported",
 		Symptoms: []string{"Incompatible auth server: does not support code challenge method S256"},
 		Mend:     `Support S256, and write "code_challenge_methods_supported": ["S256"] (an array).`,
-		Clients:  everyone,
+		Clients:  []string{claudeCode, codex, vscode, cursor, inspector, mcpRemote, goSDK, typescriptSDK},
 	}, each(func(_ *server, d *document) string {
 		list, ok := d.list("code_challenge_methods_supported")
 		return when(d.has("code_challenge_methods_supported") && (!ok || !slices.Contains(list, "S256")),
@@ -226,7 +226,7 @@ var memberChecks = []check{
 		Title:    "The metadata does not list the response type code",
 		Symptoms: []string{"Incompatible auth server: does not support response type code", "response_types_supported: Required"},
 		Mend:     `Write "response_types_supported": ["code"].`,
-		Clients:  []string{typescriptSDK, mcpRemote, inspector, claudeCode, geminiCLI, cursor},
+		Clients:  []string{typescriptSDK, mcpRemote, inspector, claudeCode, cursor},
 	}, each(func(_ *server, d *document) string {
 		list, _ := d.list("response_types_supported")
 		return when(!slices.Contains(list, "code"), "response_types_supported is "+clean(string(marshal(d.members["response_types_supported"]))))

@@ -19,11 +19,11 @@ const (
 var (
 	everyone = []string{claudeCode, codex, vscode, cursor, geminiCLI, inspector, mcpRemote, goSDK, typescriptSDK}
 	// exactly compare the resource of the metadata with the URL that they were given.
-	exactly = []string{vscode, geminiCLI, goSDK}
+	exactly = []string{vscode, goSDK}
 	// byIssuer compare the issuer of the metadata with the one that was named: all but Claude Code.
 	byIssuer = []string{codex, vscode, cursor, geminiCLI, inspector, mcpRemote, goSDK, typescriptSDK}
 	// bySlash are those of them for which a slash at its end makes another issuer.
-	bySlash = []string{vscode, cursor, geminiCLI, inspector, mcpRemote, typescriptSDK}
+	bySlash = []string{vscode, cursor, inspector, mcpRemote, typescriptSDK}
 	// onlyLinked look nowhere else for metadata if the challenge names a place.
 	onlyLinked = []string{claudeCode, cursor, inspector, mcpRemote, typescriptSDK}
 	// pages run in a browser.

@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"encoding/json"
 	"net/http"
 	"net/url"
 	"strings"
@@ -11,7 +12,7 @@ import (
 // findResource chooses the resource metadata. A client without any takes the origin of the
 // server for the authorization server.
 func (p *play) findResource() string {
-	if c, ok := bearer(p.walk.unauthorized()); ok && p.onlyLink && elsewhere(c, p.walk.target) {
+	if p.barred() {
 		return "challenge-url"
 	}
 	for _, d := range p.walk.places {
@@ -33,6 +34,23 @@ func (p *play) findResource() string {
 		return "resource-metadata-missing"
 	}
 	return p.why
+}
+
+// barred reports whether the client ends at the link of the challenge.
+func (p *play) barred() bool {
+	c, ok := bearer(p.walk.unauthorized())
+	if !ok || !p.sameOrigin {
+		return ok && p.onlyLink && elsewhere(c, p.walk.target)
+	}
+	at, _ := c.Get("resource_metadata")
+	u, err := url.Parse(at)
+	return p.linked() && err == nil && absolute(u) && !sameOrigin(at, p.walk.target)
+}
+
+// linked reports whether a client that asks for the challenge with HEAD is given it. The answer to
+// GET has the same header (RFC 9110 section 9.3.2).
+func (p *play) linked() bool {
+	return p.walk.call("call.stream").code() == http.StatusUnauthorized
 }
 
 // elsewhere reports whether a challenge names metadata at another host, which is not asked.
@@ -72,11 +90,17 @@ func (p *play) expected(d *document) string {
 
 // goesOn reports whether a client looks in the next place.
 func (p *play) goesOn(d *document) bool {
+	if p.pastAll {
+		return d.unread()
+	}
 	if d.found() || d.mistake != "" {
 		return p.placed || p.pastPages && !d.found()
 	}
 	return p.placed || d.code() >= 400 && d.code() < 500 || p.next502 && d.code() == http.StatusBadGateway
 }
+
+// unread reports whether there is an answer that has no JSON with the status of a success.
+func (d *document) unread() bool { return d.answered() && !(d.ok() && json.Valid(d.body)) }
 
 // fault names the finding about a document that the client does not use.
 func (p *play) fault(d *document) string {
@@ -138,13 +162,17 @@ func (p *play) compareResource() string {
 	if p.document == nil || p.placed {
 		return ""
 	}
-	resource := p.document.text("resource")
-	if p.match == matchPrefix {
+	resource, target := p.document.text("resource"), p.walk.target
+	if p.match != matchExactly {
 		resource, _, _ = strings.Cut(resource, "#")
 	}
-	kind := compare(resource, p.walk.target)
+	if p.match == matchParts {
+		resource, _, _ = strings.Cut(resource, "?")
+		target, _, _ = strings.Cut(target, "?")
+	}
+	kind := compare(resource, target)
 	switch {
-	case kind == "":
+	case kind == "", p.match == matchParts && kind == spelling:
 		return ""
 	case p.match == matchPrefix && (kind == wider || kind == spelling || kind == otherSlash && len(resource) < len(p.walk.target)):
 		return ""

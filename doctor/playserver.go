@@ -33,7 +33,8 @@ func (p *play) findServer() string {
 
 // findMetadata chooses the metadata of the authorization server.
 func (p *play) findMetadata() string {
-	for _, d := range p.server.documents {
+	why := ""
+	for _, d := range p.candidates() {
 		if d.found() {
 			id := p.unfit(d)
 			if id == "" {
@@ -41,14 +42,27 @@ func (p *play) findMetadata() string {
 			}
 			return id
 		}
-		if id := p.ends(d); id != "" {
+		id := p.ends(d)
+		if id != "" && !(p.pastAll && d.unread()) {
 			return id
 		}
+		why = cmp.Or(why, id)
 	}
 	if p.fallback && p.fallbackAnswers() {
 		return "" // with the endpoints that servers without metadata had (MCP 2025-03-26)
 	}
-	return "server-metadata-missing"
+	return cmp.Or(why, "server-metadata-missing")
+}
+
+// candidates returns the metadata of the server in the places where the client looks.
+func (p *play) candidates() []*document {
+	all := p.server.documents
+	for _, e := range p.server.calls {
+		if p.rootPlaces && e.place == "server.stray" && e.url == origin(p.server.issuer)+"/.well-known/oauth-authorization-server" {
+			all = append(slices.Clone(all), newDocument(e, "root"))
+		}
+	}
+	return all
 }
 
 // unfit returns the finding at which a client ends that could read a document.
@@ -97,6 +111,9 @@ func (p *play) compareIssuer() string {
 		return ""
 	}
 	is, want := p.metadata.text("issuer"), p.server.issuer
+	if p.atIssuer && p.reaches(is) {
+		return ""
+	}
 	switch {
 	case is == want, is != "" && p.anyIssuer:
 		return ""
@@ -110,9 +127,16 @@ func (p *play) compareIssuer() string {
 	return "issuer-mismatch"
 }
 
+// reaches reports whether a client that registers at the issuer of the metadata comes to the same
+// server, or was not led there by the challenge and so needs no issuer.
+func (p *play) reaches(issuer string) bool {
+	led := p.document != nil && p.document.form == "header" && p.linked()
+	return !led || issuer != "" && sameOrigin(issuer, p.server.issuer)
+}
+
 // abilities compares what the authorization server can do with what the client needs.
 func (p *play) abilities() string {
-	if p.metadata == nil {
+	if p.metadata == nil || p.anyPKCE {
 		return ""
 	}
 	methods, ok := p.metadata.list("code_challenge_methods_supported")

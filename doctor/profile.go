@@ -13,6 +13,11 @@ type profile struct {
 	match       matching // how it compares the resource with the URL
 	beginsGET   bool     // asks with GET first, so that the answer to a message does not matter
 	signsIn403  bool     // takes 403 for 401
+	pastAll     bool     // looks in the next place after every answer that is not JSON
+	sameOrigin  bool     // ends at a challenge that names metadata of another origin
+	atIssuer    bool     // registers at the issuer of the metadata, if the challenge led to it, and compares no issuer otherwise
+	rootPlaces  bool     // looks for metadata of the server at the root of its host too
+	anyPKCE     bool     // does not look at code_challenge_methods_supported
 	pastPages   bool     // looks in the next place also after a page, or other text that is not JSON
 	anyIssuer   bool     // does not compare the issuer of the metadata with the one that was named
 	typed       bool     // takes a document with a member of another type for none; needs redirect_uris of its registration
@@ -46,6 +51,7 @@ type matching int
 const (
 	matchExactly matching = iota // byte for byte; another document counts as none
 	matchPrefix                  // the same origin, and a path above the URL's
+	matchParts                   // scheme, host, port and path, in any spelling
 )
 
 // typescriptSees are the texts of the TypeScript SDK.
@@ -75,6 +81,26 @@ var goSees = map[string]string{
 	"plain-http":              "URL … does not use HTTPS or is not a loopback address",
 }
 
+// geminiSees are the texts of Gemini CLI, after "Failed to authenticate with MCP server".
+var geminiSees = map[string]string{
+	"wrong-status":              "MCP issues detected. Run /mcp list for status.",
+	"sign-in-page":              "MCP issues detected. Run /mcp list for status.",
+	"resource-metadata-missing": "Failed to discover OAuth configuration from MCP server",
+	"resource-missing":          "Protected resource undefined does not match expected …",
+	"resource-mismatch":         "Protected resource … does not match expected …",
+	"resource-scheme":           "Protected resource … does not match expected …",
+	"resource-slash":            "Protected resource … does not match expected …",
+	"resource-wider":            "Protected resource … does not match expected …",
+	"server-metadata-missing":   "Failed to discover OAuth configuration from MCP server",
+	"issuer-missing":            "Cannot perform dynamic registration without issuer",
+	"no-way-in":                 "No client ID provided and dynamic registration not supported",
+	"no-registration":           "No client ID provided and dynamic registration not supported",
+	"registration-refused":      "Client registration failed",
+	"registration-locked":       "Client registration failed",
+	"registration-answer":       "Missing required OAuth configuration after discovery and registration",
+	"plain-http":                "Insecure HTTP OAuth endpoint … is not allowed",
+}
+
 // profiles are the clients in the order of [Clients].
 var profiles = []profile{
 	{
@@ -95,8 +121,8 @@ var profiles = []profile{
 		onlyLink: true, fallback: true, match: matchPrefix, next502: true, needsCode: true, typed: true, openID: true, rootPaths: true, needsURLs: true, sees: typescriptSees,
 	},
 	{
-		name: geminiCLI, version: "0.61.0", dated: "2026-11-21", known: fromReports,
-		match: matchExactly, next502: true, needsURLs: true,
+		name: geminiCLI, version: "0.61.0", dated: "2026-11-24", known: fromRuns,
+		sameOrigin: true, pastAll: true, match: matchParts, rootPlaces: true, atIssuer: true, anyPKCE: true, needsHTTPS: true, needsURLs: true, sees: geminiSees,
 	},
 	{
 		name: inspector, version: "2.12.0", dated: "2026-11-24", known: fromRuns,

@@ -32,6 +32,9 @@ const (
 	// leastWeight is the lowest size limit of one network, enough for a few of the largest
 	// clients.
 	leastWeight = 256 << 10
+	// returnTime bounds how long the answer to a registration that failed waits until what it took is
+	// given back.
+	returnTime = 100 * time.Millisecond
 )
 
 // newRegistrationLimiter returns nil if there is no limit.
@@ -61,7 +64,9 @@ func (l *registrationLimiter) admit(ctx context.Context, c storage.Client, weigh
 	}
 	return func() {
 		// If the store cannot be reached now, what was taken is refilled in time.
-		_ = l.shared.Return(context.WithoutCancel(ctx), charges)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), returnTime)
+		defer cancel()
+		_ = l.shared.Return(ctx, charges)
 	}, nil
 }
 

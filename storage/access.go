@@ -27,19 +27,24 @@ func (a Access) At(resource string) (Permission, bool) {
 
 // Resources returns the resources in order.
 func (a Access) Resources() []string {
-	uris := make([]string, len(a))
-	for i, p := range a {
-		uris[i] = p.Resource
+	return a.appendResources(make([]string, 0, len(a)))
+}
+
+func (a Access) appendResources(uris []string) []string {
+	for _, p := range a {
+		uris = append(uris, p.Resource)
 	}
 	return uris
 }
 
 // Scopes returns every scope once, at whatever resource it counts.
-func (a Access) Scopes() []string {
-	var names []string
+func (a Access) Scopes() []string { return a.appendScopes(nil) }
+
+func (a Access) appendScopes(names []string) []string {
+	first := len(names)
 	for _, p := range a {
 		for _, name := range p.Scopes {
-			if !slices.Contains(names, name) {
+			if !slices.Contains(names[first:], name) {
 				names = append(names, name)
 			}
 		}

@@ -26,7 +26,7 @@ type storedACME struct {
 	Content Sealed `json:"content"`
 }
 
-func (r *storedACME) sealed() (*Sealed, bool) { return &r.Content, false }
+func (r *storedACME) sealed() *Sealed { return &r.Content }
 
 // ACMERecord returns the record under an id, or [ErrNotFound].
 func (s *Store) ACMERecord(ctx context.Context, id string) (ACMERecord, error) {

@@ -3,7 +3,6 @@ package storage
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -141,7 +140,7 @@ func (s *Store) PrepareGrant(n NewGrant) (g Grant, code string, err error) {
 	if g.Seed, err = s.Seal(kindGrant, g.ID, seed); err != nil {
 		return Grant{}, "", err
 	}
-	return g, code, nil
+	return g.inMilliseconds(), code, nil
 }
 
 // CreateGrant stores a prepared grant. It is listed under its person and its client before it
@@ -205,6 +204,7 @@ func (s *Store) swap(ctx context.Context, g, next Grant, on Lineage) (current Gr
 }
 
 func (s *Store) swapOnce(ctx context.Context, g, next Grant, on Lineage) (Grant, error) {
+	next = next.inMilliseconds()
 	item, err := s.write(ctx, next.record(on), Unchanged(g.version))
 	switch {
 	case err == nil:
@@ -222,8 +222,8 @@ func (s *Store) swapOnce(ctx context.Context, g, next Grant, on Lineage) (Grant,
 // onlyResealed reports whether g differs from a later record in its seals only.
 func (g Grant) onlyResealed(later Grant) bool {
 	g.Seed, later.Seed = nil, nil
-	a, errA := json.Marshal(g)
-	b, errB := json.Marshal(later)
+	a, errA := g.appendCompact(nil)
+	b, errB := later.appendCompact(nil)
 	return errA == nil && errB == nil && bytes.Equal(a, b)
 }
 
@@ -291,6 +291,3 @@ func (s *Store) Rotate(ctx context.Context, g Grant, life Lifetime) (Grant, erro
 	}
 	return current, err
 }
-
-// sealed returns the secret for [Store.Reseal]. The seed of a revoked grant is never opened again.
-func (g *Grant) sealed() (*Sealed, bool) { return &g.Seed, g.State == GrantRevoked }

@@ -2,7 +2,6 @@ package storage_test
 
 import (
 	"fmt"
-	"strconv"
 	"testing"
 	"time"
 
@@ -140,7 +139,7 @@ func TestTidyKeepsWhatLives(t *testing.T) {
 }
 
 // TestRotatedFamily: after a thousand rotations a family occupies the space that it occupied
-// after one, without the digits of its generation.
+// after one, but for a few bytes of its generation and its times.
 func TestRotatedFamily(t *testing.T) {
 	s := newTimed(t)
 	g, err := s.Redeem(t.Context(), s.created(t), life())
@@ -152,7 +151,7 @@ func TestRotatedFamily(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return len(item.Data) - len(strconv.Itoa(int(g.Generation)))
+		return len(item.Data)
 	}
 	first := 0
 	for i := range 1000 {
@@ -166,7 +165,7 @@ func TestRotatedFamily(t *testing.T) {
 			first = size()
 		}
 	}
-	if last := size(); last != first || g.Generation != 1000 || s.entries(t) != [2]int{1, 1} {
+	if last := size(); last > first+6 || last < first-6 || g.Generation != 1000 || s.entries(t) != [2]int{1, 1} {
 		t.Errorf("%d bytes after one rotation, %d after %d; %d entries", first, last, g.Generation, s.entries(t))
 	}
 }

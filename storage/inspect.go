@@ -2,7 +2,6 @@ package storage
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -47,16 +46,11 @@ func (s *Store) Inspect(key string, item Item) (Inspected, error) {
 	}
 	_, body, err := s.unframe(kind, id, item)
 	if in.Unverified = err; err == nil && kind == kindGrant {
-		var g struct{ State GrantState }
-		in.Unverified = unreadableJSON(key, json.Unmarshal(body, &g))
+		g, err := grantOf(id, body)
+		if err != nil {
+			in.Unverified = fmt.Errorf("storage: %s: %w", key, errors.Join(ErrRecord, err))
+		}
 		in.Code = g.State == GrantCode
 	}
 	return in, nil
-}
-
-func unreadableJSON(key string, err error) error {
-	if err == nil {
-		return nil
-	}
-	return fmt.Errorf("storage: %s: %w", key, errors.Join(ErrRecord, err))
 }

@@ -181,4 +181,4 @@ func (s *Store) dueToken(ctx context.Context, entry string, now time.Time) (t Pr
 	return t, false, err
 }
 
-func (t *ProviderToken) sealed() (*Sealed, bool) { return &t.Token, false }
+func (t *ProviderToken) sealed() *Sealed { return &t.Token }

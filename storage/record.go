@@ -62,11 +62,11 @@ func (s *Store) write(ctx context.Context, r record, cond Condition) (Item, erro
 	if r.yields && s.backend.Room() != RoomEnough {
 		return Item{}, unavailable("write "+r.kind, ErrFull)
 	}
-	body, err := encode(r.value)
+	f, err := s.formToWrite(ctx, r.kind)
 	if err != nil {
 		return Item{}, err
 	}
-	f, err := s.formToWrite(ctx, r.kind)
+	body, err := encodeIn(f, r.value)
 	if err != nil {
 		return Item{}, err
 	}
@@ -185,17 +185,30 @@ func unavailable(what string, err error) error {
 }
 
 // A record in the plain form is its encoding version (1), the expiry in milliseconds since
-// 1970 as eight bytes (zero: none), and the body: JSON, or in a [Table] a head and a tail.
+// 1970 as eight bytes (zero: none), and the body: JSON, or in a [Table] a head and a tail. So is one
+// in the sealed form (mac.go), but there the body of a grant is compact (grantbytes.go).
 const headerLen = 1 + 8
 
-func encode(v any) ([]byte, error) {
-	var body []byte
-	var err error
-	if g, ok := v.(Grant); ok {
+// encodeIn returns the body of a record in a form.
+func encodeIn(f form, v any) (body []byte, err error) {
+	g, ok := v.(Grant)
+	switch {
+	case !ok:
+		return encode(v)
+	case f == formPlain:
 		body, err = g.appendJSON(make([]byte, 0, 1024))
-	} else {
-		body, err = json.Marshal(v)
+	default:
+		body, err = g.appendCompact(make([]byte, 0, 448))
 	}
+	if err != nil {
+		return nil, fmt.Errorf("storage: encode: %w", err)
+	}
+	return body, nil
+}
+
+// encode returns the body of a record other than a grant.
+func encode(v any) ([]byte, error) {
+	body, err := json.Marshal(v)
 	if err != nil {
 		return nil, fmt.Errorf("storage: encode: %w", err)
 	}
@@ -209,12 +222,11 @@ func (s *Store) decode(kind, id string, item Item, v any) error {
 		return err
 	}
 	if to, ok := v.(*Grant); ok {
-		if g, ok := parseGrant(body); ok {
-			*to = g
-			return nil
-		}
+		*to, err = grantOf(id, body)
+	} else {
+		err = json.Unmarshal(body, v)
 	}
-	if err := json.Unmarshal(body, v); err != nil {
+	if err != nil {
 		return fmt.Errorf("storage: %s: %w: %w", kind, ErrRecord, err)
 	}
 	return nil

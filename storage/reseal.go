@@ -130,7 +130,8 @@ func (s *Store) resealRecord(ctx context.Context, kind, id string, item Item, do
 		if err != nil {
 			return err
 		}
-		body, changed, secret := s.resealSecret(kind, id, body)
+		f := s.forms.load()
+		body, changed, secret := s.resealSecret(f, kind, id, body)
 		if secret != nil && !errors.Is(secret, ErrRecord) {
 			return secret
 		}
@@ -142,7 +143,7 @@ func (s *Store) resealRecord(ctx context.Context, kind, id string, item Item, do
 		if ms != 0 {
 			r.expires = time.UnixMilli(int64(ms))
 		}
-		item, err = s.writeBody(ctx, r, s.forms.load(), body, Unchanged(item.Version))
+		item, err = s.writeBody(ctx, r, f, body, Unchanged(item.Version))
 		switch {
 		case err == nil:
 			done.count(true, secret)
@@ -162,12 +163,13 @@ func (s *Store) asWritten(item Item) bool {
 }
 
 // resealSecret seals the secret of a record under the first key, if it is sealed under another one.
-func (s *Store) resealSecret(kind, id string, body []byte) (out []byte, changed bool, err error) {
+// It returns the body of the record in a form, and whether the secret has changed.
+func (s *Store) resealSecret(f form, kind, id string, body []byte) (out []byte, changed bool, err error) {
 	switch kind {
 	case kindUser:
 		return s.resealFactor(id, body)
 	case kindGrant:
-		return s.resealIn(kind, id, body, &Grant{})
+		return s.resealGrant(f, id, body)
 	case kindResource:
 		return s.resealIn(kind, id, body, &Resource{})
 	case kindProviderToken:
@@ -180,24 +182,39 @@ func (s *Store) resealSecret(kind, id string, body []byte) (out []byte, changed 
 
 // sealedIn is a record with one sealed secret.
 type sealedIn interface {
-	// sealed returns the secret, and whether no key has to open it: it is never opened again.
-	sealed() (secret *Sealed, dead bool)
+	sealed() *Sealed
 }
 
 func (s *Store) resealIn(kind, id string, body []byte, record sealedIn) (out []byte, changed bool, err error) {
 	if err := json.Unmarshal(body, record); err != nil {
 		return body, false, fmt.Errorf("storage: %s: %w: %w", kind, ErrRecord, err)
 	}
-	secret, dead := record.sealed()
-	changed, err = s.reseal(kind, id, secret)
-	if errors.Is(err, ErrRecord) && dead {
-		return body, false, nil
-	}
+	changed, err = s.reseal(kind, id, record.sealed())
 	if err != nil || !changed {
 		return body, false, err
 	}
 	body, err = encode(record)
 	return body, true, err
+}
+
+// resealGrant is resealIn for a grant. The seed of a revoked one is never opened again, so no key has
+// to open it.
+func (s *Store) resealGrant(f form, id string, body []byte) (out []byte, changed bool, err error) {
+	g, err := grantOf(id, body)
+	if err != nil {
+		return body, false, fmt.Errorf("storage: %s: %w: %w", kindGrant, ErrRecord, err)
+	}
+	changed, err = s.reseal(kindGrant, id, &g.Seed)
+	if errors.Is(err, ErrRecord) && g.State == GrantRevoked {
+		changed, err = false, nil
+	}
+	if err != nil {
+		return body, false, err
+	}
+	if out, err = encodeIn(f, g); err != nil {
+		return body, false, fmt.Errorf("storage: %s: %w: %w", kindGrant, ErrRecord, err)
+	}
+	return out, changed, nil
 }
 
 func (s *Store) resealKeySet(ctx context.Context, done *Resealed) error {

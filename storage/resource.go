@@ -260,4 +260,4 @@ func (s *Store) OpenIntrospectionKey(r Resource) (string, error) {
 }
 
 // sealed returns the secret for [Store.Reseal].
-func (r *Resource) sealed() (*Sealed, bool) { return &r.IntrospectionKey, false }
+func (r *Resource) sealed() *Sealed { return &r.IntrospectionKey }

@@ -20,6 +20,8 @@ type AuditHead struct {
 	At    time.Time `json:"at"`
 	// Closed says that the line is the last one of a process that ended regularly.
 	Closed bool `json:"closed,omitempty"`
+	// Writer identifies the process that kept it. Heads of earlier releases have none.
+	Writer string `json:"writer,omitempty"`
 }
 
 func auditHeadID(host, file string) string { return string(aliasID("audit head", host, file)) }

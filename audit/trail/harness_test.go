@@ -3,6 +3,7 @@ package trail_test
 import (
 	"bytes"
 	"context"
+	"iter"
 	"log/slog"
 	"maps"
 	"os"
@@ -40,6 +41,18 @@ func (h *heads) KeepAuditHead(_ context.Context, host, file string, head trail.H
 	}
 	h.kept[host+" "+file] = head
 	return nil
+}
+
+func (h *heads) AuditHeads(context.Context) iter.Seq2[trail.PlacedHead, error] {
+	return func(yield func(trail.PlacedHead, error) bool) {
+		kept := h.copy()
+		for _, at := range slices.Sorted(maps.Keys(kept)) {
+			host, file, _ := strings.Cut(at, " ")
+			if !yield(trail.PlacedHead{Host: host, Path: file, Head: kept[at]}, nil) {
+				return
+			}
+		}
+	}
 }
 
 func (h *heads) copy() map[string]trail.Head {

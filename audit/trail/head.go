@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"time"
 )
 
@@ -28,6 +29,15 @@ type Heads interface {
 	AuditHead(ctx context.Context, host, file string) (Head, error)
 	// KeepAuditHead replaces it.
 	KeepAuditHead(ctx context.Context, host, file string, h Head) error
+	// AuditHeads lists all heads. The iteration may go on after an error.
+	AuditHeads(ctx context.Context) iter.Seq2[PlacedHead, error]
+}
+
+// PlacedHead is a head with the host and the path of its file.
+type PlacedHead struct {
+	Host string `json:"host"`
+	Path string `json:"path"`
+	Head
 }
 
 // keep puts what was written so far on the disk, and keeps the head. It does nothing if there is

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"net/http"
 	"strings"
 	"time"
@@ -244,4 +245,15 @@ func (h auditHeads) AuditHead(ctx context.Context, host, file string) (trail.Hea
 // KeepAuditHead implements [trail.Heads].
 func (h auditHeads) KeepAuditHead(ctx context.Context, host, file string, head trail.Head) error {
 	return h.store.KeepAuditHead(ctx, host, file, storage.AuditHead(head))
+}
+
+// AuditHeads implements [trail.Heads].
+func (h auditHeads) AuditHeads(ctx context.Context) iter.Seq2[trail.PlacedHead, error] {
+	return func(yield func(trail.PlacedHead, error) bool) {
+		for one, err := range h.store.AuditHeads(ctx) {
+			if !yield(trail.PlacedHead{Host: one.Host, Path: one.File, Head: trail.Head(one.AuditHead)}, err) {
+				return
+			}
+		}
+	}
 }

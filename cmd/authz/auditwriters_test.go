@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -70,4 +71,30 @@ func TestOneAuditFileForTwoServers(t *testing.T) {
 	if err != nil || len(folder) != len(files) {
 		t.Errorf("the pattern for the files finds %q", folder)
 	}
+}
+
+// TestTrailsThatNobodyGave: verify names the trails that the store knows and of which it got no file,
+// and with --all they are faults.
+func TestTrailsThatNobodyGave(t *testing.T) {
+	r := newAuditedRun(t)
+	issuer, verbs := r.server.shown("issuer"), filepath.Join(r.dir, "verbs.jsonl")
+	var out lockedBuffer
+	environ := append(slices.Clone(r.environ), "AUTHZ_AUDIT_VERBS="+verbs, "AUTHZ_ISSUER="+issuer)
+	if status := run(t.Context(), []string{"group", "add", "staff"}, environ, strings.NewReader(""), &out, &out); status != exitDone {
+		t.Fatalf("%d: %s", status, out.String())
+	}
+	r.endAll()
+	verify := func(want int, args ...string) string {
+		return r.verb(want, append([]string{"verify", "--issuer", issuer, "--store", r.store}, args...)...)
+	}
+	if said := verify(0, r.serverFile); !strings.Contains(said, "not given: "+verbs+" of ") || strings.Contains(said, "not given: "+r.serverFile) {
+		t.Errorf("it says %s", said)
+	}
+	if said := verify(exitRefused, "--all", r.serverFile); !strings.Contains(said, verbs+": the store knows a trail") {
+		t.Errorf("it says %s", said)
+	}
+	if said := verify(0, "--all", r.serverFile, verbs); strings.Contains(said, "not given") {
+		t.Errorf("with both files it says %s", said)
+	}
+	verify(exitUsage, "--all", "--no-head", r.serverFile)
 }

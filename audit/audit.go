@@ -71,8 +71,10 @@ const (
 	Refused Kind = "refused"
 	// KeyChanged is a signing key in a new state: Key, How (the state).
 	KeyChanged Kind = "key-changed"
-	// SettingsChanged are settings that a running server took: How.
+	// SettingsChanged are settings that a running server took: How, Target (their names).
+	// SettingsRefused are some that it did not take, because of a mistake: How.
 	SettingsChanged Kind = "settings-changed"
+	SettingsRefused Kind = "settings-refused"
 	// AdminActed is a command of an operator that is about to change something: How (the verb),
 	// Target, Operator.
 	AdminActed Kind = "admin-acted"
@@ -95,7 +97,7 @@ const (
 var kinds = []Kind{
 	ClientRegistered, ClientChanged, ClientRemoved, SignedIn, SignInRefused, SignedOut, PersonMade, PersonChanged,
 	Consented, Denied, ConsentForgotten, TokenIssued, TokenRefreshed, RefreshRepeated, RefreshRecovered, RefreshReused, CodeReused,
-	GrantRevoked, ResourceEnded, Refused, KeyChanged, SettingsChanged, AdminActed, Started, Stopped,
+	GrantRevoked, ResourceEnded, Refused, KeyChanged, SettingsChanged, SettingsRefused, AdminActed, Started, Stopped,
 	Operation, OperationRefused, HeldBack, Lost, Chain,
 }
 
@@ -142,7 +144,7 @@ type (
 	// Code is the error code or reason of a refusal: a constant of the program.
 	Code string
 	// Target is what an operator named on the command line: a person, client, grant, group,
-	// resource or key.
+	// resource or key; or the names of settings.
 	Target string
 	// Operator is the user of the operating system who ran a command.
 	Operator string

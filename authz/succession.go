@@ -9,7 +9,6 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"gatehouse.example/audit"
 	"gatehouse.example/authz/internal/keyring"
 	"gatehouse.example/authz/internal/passkey"
 	"gatehouse.example/authz/internal/throttle"
@@ -74,7 +73,8 @@ func newLasting(ctx context.Context, cfg Config, keyChanged func(kid, state stri
 //
 // Issuer, SigningAlgorithm, KeyRotation and KeyCache cannot change: another value is an error. Store,
 // Fetcher, Egress, CheckPassword, Observe, Audit, Trace, Logger, Now and Rand stay those of [New], whatever cfg
-// says. Reload reads the store. Concurrent calls take turns.
+// says. Reload reads the store, and records no event: its caller knows what has changed, and by whom.
+// Concurrent calls take turns.
 func (s *Server) Reload(ctx context.Context, cfg Config) error {
 	s.changing.Lock()
 	defer s.changing.Unlock()
@@ -95,7 +95,6 @@ func (s *Server) Reload(ctx context.Context, cfg Config) error {
 		return err
 	}
 	s.latest.Store(next)
-	next.happened(ctx, fact{kind: audit.SettingsChanged, by: audit.ByServer, how: "reloaded"})
 	return nil
 }
 

@@ -4,13 +4,15 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 )
 
 // chainState is what is known of a chain after some of its lines.
 type chainState struct {
 	out   VerifiedChain
 	file  string
-	place string // the path under which the chain was written
+	place string    // the path under which the chain was written
+	began time.Time // the time of its first line here
 
 	key     *Key   // nil for hashes
 	keyless bool   // the key of the lines is not known: it was reported
@@ -91,6 +93,7 @@ func (v *verifier) begins(s *chainState, l placed) bool {
 	if l.About.After != nil {
 		s.after = l.About.After
 	}
+	v.given[l.About.Host+"\x00"+l.About.File] = true
 	s.key, s.keyless = nil, false
 	switch {
 	case l.About.Keyed:
@@ -170,8 +173,8 @@ func (v *verifier) endChain(ctx context.Context) error {
 		v.fault(Fault{File: g.file, Line: g.line, What: "missing", Said: said})
 	}
 	v.checkEnd(s)
-	v.checkAfter(s)
-	v.out.Chains = append(v.out.Chains, s.out)
+	v.ended[s.out.Chain] = s
+	v.order = append(v.order, s)
 	return ctx.Err()
 }
 
@@ -185,8 +188,7 @@ func (v *verifier) checkEnd(s *chainState) {
 		if s.why != WhyClosed {
 			s.note("it does not end with a closing line, and no head of it was asked for or kept: lines may be missing after number %d", s.out.Last)
 		}
-	case s.head.Chain != s.out.Chain:
-		s.note("the store keeps the head of another chain, which the same file has now")
+	case s.head.Chain != s.out.Chain: // see relate
 	case s.head.Seq > s.out.Last:
 		said := fmt.Sprintf("the end is cut off: the store knows a line with the number %d, and the last one here is %d", s.head.Seq, s.out.Last)
 		if s.why == WhyRotated {
@@ -197,22 +199,5 @@ func (v *verifier) checkEnd(s *chainState) {
 		v.fault(s.at(0, "changed", "the line with the number %d is not the one that the store knows", s.head.Seq))
 	default:
 		s.out.End = "head"
-	}
-}
-
-// checkAfter compares the end of a chain that was read before with what a later chain of the same
-// place says about it.
-func (v *verifier) checkAfter(s *chainState) {
-	v.ended[s.out.Chain] = s
-	for _, later := range v.ended {
-		if later.after == nil {
-			continue
-		}
-		earlier := v.ended[later.after.Chain]
-		if earlier == nil || earlier.out.Last >= later.after.Seq || earlier != s && later != s {
-			continue
-		}
-		v.fault(Fault{File: earlier.file, What: "cut-off", Said: fmt.Sprintf(
-			"the end is cut off: the chain that followed it knows a line with the number %d, and the last one here is %d", later.after.Seq, earlier.out.Last)})
 	}
 }

@@ -13,3 +13,12 @@ func (t *Trail) Pending() int {
 	defer t.mu.Unlock()
 	return len(t.pending)
 }
+
+// Kill does what the end of the process does.
+func (t *Trail) Kill() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.closed = true
+	_ = t.file.Close()
+	_ = t.place.file.Close()
+}

@@ -3,7 +3,9 @@ package trail_test
 import (
 	"bytes"
 	"context"
+	"iter"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -41,6 +43,24 @@ func (h *heads) KeepAuditHead(_ context.Context, host, file string, head trail.H
 	return nil
 }
 
+func (h *heads) AuditHeads(context.Context) iter.Seq2[trail.PlacedHead, error] {
+	return func(yield func(trail.PlacedHead, error) bool) {
+		kept := h.copy()
+		for _, at := range slices.Sorted(maps.Keys(kept)) {
+			host, file, _ := strings.Cut(at, " ")
+			if !yield(trail.PlacedHead{Host: host, Path: file, Head: kept[at]}, nil) {
+				return
+			}
+		}
+	}
+}
+
+func (h *heads) copy() map[string]trail.Head {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return maps.Clone(h.kept)
+}
+
 func keyOf(t *testing.T, letter string) trail.Key {
 	t.Helper()
 	key, err := trail.NewKey([]byte(strings.Repeat(letter, 32)), "https://auth.example.com")
@@ -57,6 +77,7 @@ type place struct {
 	key   trail.Key
 	heads *heads
 	log   *bytes.Buffer
+	last  *trail.Trail // that was opened
 }
 
 func newPlace(t *testing.T) *place {
@@ -75,17 +96,15 @@ func (p *place) open() *trail.Trail {
 		p.t.Fatal(err)
 	}
 	p.t.Cleanup(func() { _ = tr.Close(context.Background()) })
+	p.last = tr
 	return tr
 }
 
-// kill ends a trail as the end of its process would: nothing is written, and the lock is free.
+// kill ends the trail that was opened last as the end of its process would: nothing is written, and
+// the locks are free.
 func (p *place) kill() {
 	p.t.Helper()
-	data := p.read()
-	if err := os.Remove(p.path); err != nil {
-		p.t.Fatal(err)
-	}
-	p.write(data)
+	p.last.Kill()
 }
 
 func (p *place) read() []byte {

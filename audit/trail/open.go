@@ -24,7 +24,7 @@ func Open(ctx context.Context, cfg Config) (*Trail, error) {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
-	t := &Trail{cfg: cfg, out: cfg.Output}
+	t := &Trail{cfg: cfg, out: cfg.Output, writer: newChain(), began: cfg.Now()}
 	t.host, _ = os.Hostname() // without a name it stays empty
 	if cfg.Path == "" {
 		t.begin(&About{Why: WhyBegan, Chain: newChain()})
@@ -34,20 +34,33 @@ func Open(ctx context.Context, cfg Config) (*Trail, error) {
 	if t.cfg.Path, err = filepath.Abs(cfg.Path); err != nil {
 		return nil, fmt.Errorf("trail: %w", err)
 	}
-	if t.file, err = openFile(t.cfg.Path); err != nil {
+	if t.place, err = takePlace(t.cfg.Path); err != nil {
 		return nil, err
 	}
-	t.out = t.file
-	if err := t.resume(ctx); err != nil {
-		_ = t.file.Close()
+	if err := t.openPlace(ctx); err != nil {
+		_ = t.place.file.Close()
 		return nil, err
-	}
-	if t.failure != nil {
-		_ = t.file.Close()
-		return nil, fmt.Errorf("trail: %w", t.failure)
 	}
 	_ = t.keep(ctx, false) // a failure is logged, and it is tried again
 	return t, nil
+}
+
+// openPlace goes on with the file of a place that is locked.
+func (t *Trail) openPlace(ctx context.Context) (err error) {
+	if t.file, err = openFile(t.cfg.Path); err != nil {
+		return err
+	}
+	t.out = t.file
+	if info, err := t.file.Stat(); err == nil {
+		t.size = info.Size()
+	}
+	if err = t.resume(ctx); err == nil && t.failure != nil {
+		err = fmt.Errorf("trail: %w", t.failure)
+	}
+	if err != nil {
+		_ = t.file.Close()
+	}
+	return err
 }
 
 func newChain() string {
@@ -83,6 +96,7 @@ func (t *Trail) resume(ctx context.Context) error {
 	if err != nil {
 		t.cfg.Logger.Warn("the head of the audit trail cannot be read: whether the end of the file is missing is not known", "error", err)
 	}
+	t.before = head.Writer
 	end, err := readEnd(t.file)
 	switch {
 	case err != nil:

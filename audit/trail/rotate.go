@@ -11,16 +11,35 @@ import (
 func (t *Trail) Reopen() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if !t.closed && t.renamed() {
+	if !t.closed && t.file != nil && t.owns() && t.renamed() {
 		t.rotate()
 	}
 }
 
+// owns reports whether the path belongs to this process. Who removes the lock can give it to another
+// one: this one then goes on in its file, whatever that is called now.
+func (t *Trail) owns() bool {
+	err := t.place.keep()
+	if err != nil && !t.astray {
+		t.cfg.Logger.Error("another process has the path of the audit trail: it goes on in the file that it has", "file", t.cfg.Path, "error", err)
+	}
+	t.astray = err != nil
+	return err == nil
+}
+
+// measure compares the size of the file with what this process wrote.
+func (t *Trail) measure() {
+	info, err := t.file.Stat()
+	if err != nil || info.Size() == t.size {
+		return
+	}
+	t.cfg.Logger.Error("somebody else changed the file of the audit trail: another process writes it, or it was truncated", "file", t.cfg.Path, "bytes", info.Size(), "known", t.size)
+	t.size = info.Size()
+	t.figures.Disturbed++
+}
+
 // renamed reports whether the path names another file, or none.
 func (t *Trail) renamed() bool {
-	if t.file == nil {
-		return false
-	}
 	mine, err := t.file.Stat()
 	if err != nil {
 		return false
@@ -55,7 +74,7 @@ func (t *Trail) rotate() {
 		return
 	}
 	old := t.file
-	t.file, t.out = next, next
+	t.file, t.out, t.size = next, next, 0
 	if err := old.Sync(); err != nil {
 		t.cfg.Logger.Error("the renamed audit trail may not be on the disk", "file", t.cfg.Path, "error", err)
 	}

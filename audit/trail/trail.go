@@ -11,10 +11,11 @@
 // one process after another wrote to one path are a chain. A chain without a key is a chain of
 // hashes: it shows accidents, and nothing that an attacker did.
 //
-// A file belongs to one process: a second one that opens it is refused ([ErrInUse]). A file that was
+// A path belongs to one process: a second one that opens it is refused ([ErrInUse]), by a lock on the
+// file .NAME.lock beside it, which stays. A file that was
 // renamed goes on in a new one, whose first line continues the chain; [Trail.Reopen] does so at
 // once, [Trail.Run] within a second. Rotation must rename: a file that was copied and truncated is
-// reported as damaged.
+// reported as damaged, and so is one into which another machine writes ([Figures.Disturbed]).
 //
 // Each line is in the file when [Trail.Record] returns, so the end of the process by a signal loses
 // nothing. A line that could not be written because the disk is full waits in memory; beyond a
@@ -37,8 +38,13 @@ import (
 	"gatehouse.example/audit"
 )
 
-// ErrInUse is the error of a file that another process writes.
-var ErrInUse = errors.New("trail: another process writes this file")
+var (
+	// ErrInUse is the error of a file that another process writes.
+	ErrInUse = errors.New("trail: another process writes this file")
+	// ErrHeadOfAnother is the error of a head that a process keeps for the same host and path while
+	// this one runs.
+	ErrHeadOfAnother = errors.New("trail: another process keeps a head for the same host and path: two processes have one path, or two machines one name")
+)
 
 // Config configures [Open]. Path or Output is required.
 type Config struct {
@@ -69,12 +75,18 @@ const maxPending = 1 << 20
 
 // Trail writes a chain. It is safe for concurrent use.
 type Trail struct {
-	cfg  Config
-	host string
+	cfg    Config
+	host   string
+	writer string    // identifies this Trail among those that keep heads
+	began  time.Time // when it was opened
+	before string    // the writer of the head that was there then
 
 	mu      sync.Mutex
 	out     io.Writer // the file, or Config.Output
 	file    *os.File  // nil for an Output
+	place   *place    // nil for an Output
+	astray  bool      // another process has the path
+	size    int64     // of the file, as far as this process knows
 	chain   string
 	seq     uint64 // of the last line
 	mac     mac    // of the last line
@@ -85,9 +97,9 @@ type Trail struct {
 	closed  bool
 	held    holder
 
+	keepErr error      // of the last attempt to keep the head
 	keeping sync.Mutex // one head at a time
 	kept    Head       // the head that was kept last
-	keepErr error
 }
 
 // Record writes an event. It fills in the time unless that is set, and cleans the event. It does
@@ -132,6 +144,7 @@ func (t *Trail) flush() {
 		return
 	}
 	n, err := t.out.Write(t.pending)
+	t.size += int64(n)
 	t.pending = t.pending[:copy(t.pending, t.pending[n:])]
 	switch {
 	case err != nil && t.failure == nil:
@@ -163,15 +176,19 @@ func (t *Trail) Failing() error {
 type Figures struct {
 	// Lines were made, Lost events found no place in memory while they could not be written.
 	Lines, Lost uint64
-	// Failing says that the last attempt to write failed.
-	Failing bool
+	// Disturbed is how often the file had another size than this process knew: somebody else wrote
+	// to it, or truncated it.
+	Disturbed uint64
+	// Failing says that the last attempt to write failed, HeadFailing that the last one to keep the
+	// head did.
+	Failing, HeadFailing bool
 }
 
 // Figures returns what was counted.
 func (t *Trail) Figures() Figures {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.figures.Failing = t.failure != nil
+	t.figures.Failing, t.figures.HeadFailing = t.failure != nil, t.keepErr != nil
 	return t.figures
 }
 
@@ -205,7 +222,11 @@ func (t *Trail) look() {
 		t.add(e, nil)
 	}
 	t.flush()
-	if t.renamed() {
+	if t.file == nil {
+		return
+	}
+	t.measure()
+	if t.owns() && t.renamed() {
 		t.rotate()
 	}
 }
@@ -228,7 +249,7 @@ func (t *Trail) Close(ctx context.Context) error {
 	t.mu.Unlock()
 	err = errors.Join(err, t.keep(ctx, true))
 	if t.file != nil {
-		err = errors.Join(err, t.file.Close())
+		err = errors.Join(err, t.file.Close(), t.place.file.Close())
 	}
 	return err
 }

@@ -7,14 +7,18 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"time"
 )
 
 // Verifying configures [Verify].
 type Verifying struct {
 	// Keys are the keys that the chains may be under. With any, a chain without a key is a fault.
 	Keys []Key
-	// Heads has the heads of the chains; nil for none. Without them a cut-off end does not show.
+	// Heads has the heads of the chains; nil for none. Without them a cut-off end does not show, nor
+	// that a whole trail is missing.
 	Heads Heads
+	// All makes a fault of each trail that has a head and is not among the files.
+	All bool
 }
 
 // Fault is something wrong with a file.
@@ -35,6 +39,8 @@ type Verified struct {
 	Faults []Fault         `json:"faults"`
 	// More is the number of faults beyond those that are listed.
 	More int `json:"more,omitempty"`
+	// NotGiven are the heads of trails of which no file was given.
+	NotGiven []PlacedHead `json:"not_given,omitempty"`
 }
 
 // VerifiedChain is one chain in the files.
@@ -61,7 +67,7 @@ const maxFaults = 1000
 // lines. The error is about a file that cannot be read; what is wrong with the content of files is
 // in the result.
 func Verify(ctx context.Context, o Verifying, paths ...string) (Verified, error) {
-	v := &verifier{Verifying: o, ended: map[string]*chainState{}, out: Verified{Chains: []VerifiedChain{}, Faults: []Fault{}}}
+	v := &verifier{Verifying: o, ended: map[string]*chainState{}, given: map[string]bool{}, out: Verified{Chains: []VerifiedChain{}, Faults: []Fault{}}}
 	files, err := inOrder(paths)
 	if err != nil {
 		return Verified{}, err
@@ -76,14 +82,18 @@ func Verify(ctx context.Context, o Verifying, paths ...string) (Verified, error)
 			return v.out, err
 		}
 	}
-	err = v.endChain(ctx)
-	return v.out, err
+	if err := v.endChain(ctx); err != nil {
+		return v.out, err
+	}
+	v.relate()
+	return v.out, v.others(ctx)
 }
 
 // chainFile is a file with the place of its first line.
 type chainFile struct {
 	path, chain string
 	seq         uint64
+	began       time.Time
 	about       *About
 }
 
@@ -95,7 +105,7 @@ func inOrder(paths []string) ([]chainFile, error) {
 		if err != nil && !errors.Is(err, errForeign) {
 			return nil, fmt.Errorf("trail: %w", err)
 		}
-		f := chainFile{path: path, seq: l.Seq, about: l.About}
+		f := chainFile{path: path, seq: l.Seq, began: l.Time, about: l.About}
 		if l.About != nil {
 			f.chain = l.About.Chain
 		}
@@ -113,6 +123,8 @@ type verifier struct {
 	out   Verified
 	state *chainState // of the chain that is read, nil between two
 	ended map[string]*chainState
+	order []*chainState   // of ended
+	given map[string]bool // the hosts and paths that the files name
 }
 
 func (v *verifier) fault(f Fault) {
@@ -152,7 +164,7 @@ func (v *verifier) read(ctx context.Context, f chainFile) error {
 
 // newState begins a chain with its first file.
 func (v *verifier) newState(ctx context.Context, f chainFile) (*chainState, error) {
-	s := &chainState{next: f.seq, out: VerifiedChain{Chain: f.chain, First: f.seq}}
+	s := &chainState{next: f.seq, began: f.began, out: VerifiedChain{Chain: f.chain, First: f.seq}}
 	if f.about == nil || f.chain == "" {
 		s.key = v.keyOf(f.path)
 		return s, nil

@@ -163,9 +163,8 @@ func TestFilesThatAreGone(t *testing.T) {
 		t.Errorf("the second file alone: %+v", v.Chains)
 	}
 	p.want("the first", []string{"cut-off 0"}, first)
-	if err := os.Rename(p.path, p.path+".2"); err != nil { // and the process is killed
-		t.Fatal(err)
-	}
+	p.rename(".2")
+	p.kill()
 	third := p.open()
 	third.Record(signedIn(8))
 	if v := p.want("three", nil, first, p.path, p.path+".2"); len(v.Chains) != 2 {

@@ -31,6 +31,7 @@ type auditVerify struct {
 	AuditKey     settings.Secret `placeholder:"KEY" help:"The audit key of gateways, base64 of 32 bytes or more; the master keys check the files of authorization servers."`
 	AuditKeyFile string          `placeholder:"FILE" help:"File that contains it."`
 	Head         bool            `default:"true" negatable:"" help:"Ask the store for the last line of each chain, which shows a cut-off end (default ${default})."`
+	All          bool            `help:"Each trail that the store knows must be among the files: one that is not is a fault."`
 	JSON         bool            `name:"json" help:"Print the result as JSON."`
 }
 
@@ -73,8 +74,14 @@ func (v *auditVerify) with(ctx context.Context) (trail.Verifying, func(), error)
 	if len(v.MasterKeys) > 0 && v.Issuer == "" {
 		err = errors.Join(err, usageError{errors.New("issuer is not set: the key of an audit trail is made from the master key and the issuer")})
 	}
-	o := trail.Verifying{Keys: keys}
-	if err != nil || !v.Head || v.Store == "" || v.Store.Embedded() || len(v.MasterKeys) == 0 {
+	o := trail.Verifying{Keys: keys, All: v.All}
+	if !v.Head || v.Store == "" || v.Store.Embedded() || len(v.MasterKeys) == 0 {
+		if v.All {
+			err = errors.Join(err, usageError{errors.New("all: the store knows which trails there are: give --store, the issuer and the master keys, or --config, and leave out --no-head")})
+		}
+		return o, done, err
+	}
+	if err != nil {
 		return o, done, err
 	}
 	store, err := v.openQuietly(ctx)
@@ -104,6 +111,9 @@ func (p *program) printVerified(v trail.Verified) {
 		for _, note := range c.Notes {
 			fmt.Fprintf(p.stdout, "  %s\n", note)
 		}
+	}
+	for _, h := range v.NotGiven {
+		fmt.Fprintf(p.stdout, "not given: %s of %s, whose last line that the store knows is number %d, of %s\n", wordOf(h.Path), wordOf(h.Host), h.Seq, moment(h.At.UTC().Truncate(time.Second)))
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"net/http"
 	"strings"
 	"time"
@@ -107,7 +108,7 @@ func (t auditTrail) end(st *site) {
 }
 
 // told returns a reload of settings that goes on in a new file if the old one was renamed, and that
-// records which settings changed.
+// records which settings changed, or that they were refused. Mistakes are in the log: they may quote.
 func (t auditTrail) told(reload func(context.Context) reloaded) func(context.Context) reloaded {
 	if t.Trail == nil {
 		return reload
@@ -119,8 +120,12 @@ func (t auditTrail) told(reload func(context.Context) reloaded) func(context.Con
 		for _, c := range result.Changed {
 			keys = append(keys, c.Key)
 		}
-		if len(keys) > 0 {
-			t.Record(audit.Event{Kind: audit.SettingsChanged, By: audit.ByOperator, How: "reload", Target: audit.Target(strings.Join(keys, ","))})
+		e := audit.Event{Kind: audit.SettingsChanged, By: audit.ByOperator, How: "reload", Target: audit.Target(strings.Join(keys, ","))}
+		if !result.Done {
+			e.Kind = audit.SettingsRefused
+		}
+		if !result.Done || len(keys) > 0 {
+			t.Record(e)
 		}
 		return result
 	}
@@ -240,4 +245,15 @@ func (h auditHeads) AuditHead(ctx context.Context, host, file string) (trail.Hea
 // KeepAuditHead implements [trail.Heads].
 func (h auditHeads) KeepAuditHead(ctx context.Context, host, file string, head trail.Head) error {
 	return h.store.KeepAuditHead(ctx, host, file, storage.AuditHead(head))
+}
+
+// AuditHeads implements [trail.Heads].
+func (h auditHeads) AuditHeads(ctx context.Context) iter.Seq2[trail.PlacedHead, error] {
+	return func(yield func(trail.PlacedHead, error) bool) {
+		for one, err := range h.store.AuditHeads(ctx) {
+			if !yield(trail.PlacedHead{Host: one.Host, Path: one.File, Head: trail.Head(one.AuditHead)}, err) {
+				return
+			}
+		}
+	}
 }

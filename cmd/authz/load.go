@@ -105,7 +105,7 @@ func (s *serveSettings) doubts(set func(string) bool) []string {
 	if set("dev-resource") && s.Dev && len(s.Resources) > 0 {
 		out = append(out, "dev-resource has no effect, because the file lists resources")
 	}
-	out = slices.Concat(out, s.resourceDoubts(), s.acmeDoubts())
+	out = slices.Concat(out, s.resourceDoubts(), s.acmeDoubts(), s.actDoubts())
 	if s.Store.Embedded() && !s.Dev {
 		out = append(out, "store "+strings.TrimSpace(s.Store.String())+" keeps people, clients and grants in this process: they are lost at exit")
 		if len(s.SignIn.Providers) == 0 && !s.SignIn.broken {

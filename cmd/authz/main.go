@@ -119,7 +119,7 @@ type program struct {
 
 	hangups    func() (signals chan os.Signal, stop func()) // of a server; nil for none
 	reloadRest time.Duration                                // the least time between two reloads
-	act        act                                          // the verb that runs
+	parsed     *kong.Context                                // the verb that runs
 }
 
 func newProgram(environ []string, stdin io.Reader, stdout, stderr io.Writer) *program {
@@ -143,7 +143,7 @@ func (p *program) run(ctx context.Context, args []string) int {
 	if err != nil {
 		return p.report(usageError{fmt.Errorf("%w\n(authz --help lists the verbs, authz VERB --help the flags)", err)})
 	}
-	p.act = actOf(parsed)
+	p.parsed = parsed
 	return p.report(parsed.Run(p))
 }
 

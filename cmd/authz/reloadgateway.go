@@ -135,9 +135,6 @@ func (v *guarding) reload(ctx context.Context) reloaded {
 	}
 	out.Warnings = slices.DeleteFunc(slices.Clone(warnings), func(w string) bool { return slices.Contains(v.warnings, w) })
 	v.flags, v.warnings = flags, warnings
-	if v.record != nil {
-		v.record(audit.Event{Time: time.Now(), Kind: audit.SettingsChanged, By: audit.ByServer, How: "reloaded"})
-	}
 	return out
 }
 

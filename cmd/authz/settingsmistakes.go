@@ -99,7 +99,7 @@ func (s *serveSettings) formMistakes() error {
 	if err := validAddress(s.AdminListen); err != nil && s.AdminListen != off {
 		errs = append(errs, fmt.Errorf("admin-listen %w, or off", err))
 	}
-	errs = append(errs, s.boundMistakes(), logFormatMistake(s.LogFormat), recordsMistake(s.Records), s.auditMistakes())
+	errs = append(errs, s.boundMistakes(), logFormatMistake(s.LogFormat), recordsMistake(s.Records), s.auditMistakes(), s.actMistake(s.Audit))
 	if _, err := s.trustedProxies(); err != nil {
 		errs = append(errs, err)
 	}

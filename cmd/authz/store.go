@@ -90,7 +90,7 @@ func (s *storeSettings) openWith(ctx context.Context, p *program, o storeOptions
 	}
 	store, err := storage.New(backend, s.options())
 	if err == nil {
-		err = s.recordAct(ctx, p, store)
+		err = p.recordAct(ctx, s.actSettings, s.sealSettings, auditHeads{store})
 	}
 	if err != nil {
 		_ = backend.Close()

@@ -15,9 +15,9 @@ import (
 )
 
 // storeBackup copies a store in a file. It needs neither the issuer nor a master key, because it
-// opens no record.
+// opens no record, unless verbs are recorded.
 type storeBackup struct {
-	storePlace
+	storeSettings
 	File string `arg:"" help:"The file to make."`
 	JSON bool   `name:"json" help:"Print what the backup is as JSON."`
 }
@@ -32,6 +32,9 @@ func (v *storeBackup) Run(ctx context.Context, p *program, k *kong.Context) erro
 		return err
 	}
 	defer store.Close()
+	if err := p.recordActAt(ctx, v.actSettings, v.sealSettings, store, true); err != nil {
+		return err
+	}
 	source, ok := store.(file.Source)
 	if !ok {
 		return errors.New("the store cannot be copied")

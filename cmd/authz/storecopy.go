@@ -32,6 +32,7 @@ type storeCopy struct {
 	Undo     bool              `help:"Copy nothing: give up the copy from --from, so that servers use that store again."`
 	JSON     bool              `name:"json" help:"Print what was copied as JSON."`
 	sealSettings
+	actSettings
 }
 
 // Run copies the store, or gives a copy up.
@@ -47,6 +48,9 @@ func (v *storeCopy) Run(ctx context.Context, p *program, k *kong.Context) error 
 		return err
 	}
 	defer from.Backend.Close()
+	if err := p.recordActAt(ctx, v.actSettings, v.sealSettings, from.Backend, false); err != nil {
+		return err
+	}
 	if v.Undo {
 		return v.undo(ctx, p, from)
 	}

@@ -36,7 +36,7 @@ import (
 func (w *watch) faults() []fault {
 	return []fault{
 		w.killed(), w.withoutStore(), w.withFullStore(), w.withSlowStore(), w.withOtherStore(), w.withReplays(), w.guessed(), w.crowded(),
-		w.occupied(), w.withoutWeb(), w.withoutProvider(), w.withShortCertificate(), w.withBrokenCertificate(), w.withOldKey(), w.withBadSettings(), w.withFullDisk(), w.withoutUpstream(), w.withoutIssuer(), w.outOfStep(),
+		w.occupied(), w.withoutWeb(), w.withoutProvider(), w.withShortCertificate(), w.withBrokenCertificate(), w.withOldKey(), w.withBadSettings(), w.withFullDisk(), w.withForeignLines(), w.withoutUpstream(), w.withoutIssuer(), w.outOfStep(),
 		w.busyAndWell(),
 	}
 }

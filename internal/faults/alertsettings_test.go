@@ -33,6 +33,24 @@ func (w *watch) withBadSettings() fault {
 	}}
 }
 
+// withForeignLines has an audit trail into which somebody else writes.
+func (w *watch) withForeignLines() fault {
+	file := filepath.Join(w.t.TempDir(), "audit.jsonl")
+	_, _, instance := w.server("embedded:", "--audit", file)
+	return fault{instance: instance, alerts: []string{"GatehouseAuditUnguarded"}, cause: func(ctx context.Context) {
+		again(ctx, func() {
+			other, err := os.OpenFile(file, os.O_APPEND|os.O_WRONLY, 0)
+			if err == nil {
+				_, err = other.WriteString("{}\n")
+				err = errors.Join(err, other.Close())
+			}
+			if err != nil {
+				w.t.Error(err)
+			}
+		})
+	}}
+}
+
 // withFullDisk has its audit trail on a disk of its own, which somebody fills.
 func (w *watch) withFullDisk() fault {
 	dir, instance, address := w.t.TempDir(), w.target(), redistest.FreeAddress(w.t)

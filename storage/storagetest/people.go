@@ -53,7 +53,8 @@ func (f *fixture) newerPeople(t *testing.T) map[string]newerRecord {
 		return f.KeepAuditHead(ctx, "host", "/audit.jsonl", storage.AuditHead{Chain: "c", Seq: 1})
 	}
 	records["audit head"] = newerRecord{f.last(t, audit()), map[string]func() error{
-		"AuditHead": func() error { _, err := f.AuditHead(ctx, "host", "/audit.jsonl"); return err },
+		"AuditHead":  func() error { _, err := f.AuditHead(ctx, "host", "/audit.jsonl"); return err },
+		"AuditHeads": func() error { _, err := auditPlaces(f.AuditHeads(ctx)); return err },
 	}, nil}
 	pin := func() error { return f.TakePin(ctx, "company", loginIssuer, storage.Pin{Entry: "ann", Subject: "1"}) }
 	records["pin"] = newerRecord{f.last(t, pin()), map[string]func() error{

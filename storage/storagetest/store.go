@@ -100,6 +100,7 @@ var otherTests = suite{
 	"Holder":            testHolder,
 	"HolderUnreadable":  testHolderUnreadable,
 	"Transaction":       testTransaction,
+	"AuditHeads":        testAuditHeads,
 	"TransactionTaken":  testTransactionTaken,
 	"KeySet":            testKeySet,
 	"Reseal":            testReseal,

@@ -13,10 +13,15 @@ func Trail(m *Registry, figures func() trail.Figures) {
 	}
 	counter("gatehouse_audit_lines_total", "Lines of the audit trail.", func(f trail.Figures) uint64 { return f.Lines })
 	counter("gatehouse_audit_lost_total", "Events that the audit trail lost because it could not be written.", func(f trail.Figures) uint64 { return f.Lost })
-	m.gauge("gatehouse_audit_failing", "Whether the audit trail cannot be written: its lines wait in memory.", func() float64 {
-		if figures().Failing {
-			return 1
-		}
-		return 0
-	})
+	counter("gatehouse_audit_disturbed_total", "Changes of the file of the audit trail by somebody else.", func(f trail.Figures) uint64 { return f.Disturbed })
+	whether := func(name, help string, is func(trail.Figures) bool) {
+		m.gauge(name, help, func() float64 {
+			if is(figures()) {
+				return 1
+			}
+			return 0
+		})
+	}
+	whether("gatehouse_audit_failing", "Whether the audit trail cannot be written: its lines wait in memory.", func(f trail.Figures) bool { return f.Failing })
+	whether("gatehouse_audit_head_failing", "Whether the last line of the audit trail cannot be kept outside its file, or another process keeps one.", func(f trail.Figures) bool { return f.HeadFailing })
 }

@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -143,4 +144,27 @@ func (r *reloading) replace(t *testing.T, text string) {
 	if err := os.Rename(filepath.Join(r.dir, "draft.yaml"), r.file); err != nil {
 		t.Error(err)
 	}
+}
+
+// TestReloadWithOtherCertificateFiles: other files need a restart, which the result says; the ones from
+// before go on being read.
+func TestReloadWithOtherCertificateFiles(t *testing.T) {
+	t.Parallel()
+	first, second := t.TempDir(), t.TempDir()
+	pool, others := writeCertificate(t, first), writeCertificate(t, second)
+	files := func(dir string) string { return "tls-cert: " + dir + "/cert.pem\ntls-key: " + dir + "/key.pem\n" }
+	r := startReloading(t, "serve", baseServer+files(first), map[string]string{"secret": "the-secret-of-the-notes-server"})
+	url := "https://" + r.shown("listening on") + "/healthz"
+	r.write(t, baseServer+files(second))
+	if got := r.reload(t); !got.Done || !slices.Equal(keysIn(got.Restart), []string{"tls-cert", "tls-key"}) {
+		t.Errorf("other files: %+v", got)
+	}
+	if _, err := call(t, caller(t, others), url); err == nil {
+		t.Error("the other certificate is presented without a restart")
+	}
+	if _, err := call(t, caller(t, pool), url); err != nil {
+		t.Error(err)
+	}
+	fresh := caller(t, writeCertificate(t, first))
+	eventually(t, "the files from before are still read", func() bool { _, err := call(t, fresh, url); return err == nil })
 }

@@ -129,7 +129,7 @@ func (s *Server) configure(ctx context.Context, before *Server) (err error) {
 		Policy: cfg.RegistrationPolicy, StatementIssuers: cfg.StatementIssuers, Static: cfg.Clients,
 		RequireInitialToken: cfg.Registration == RegistrationToken, Admit: newRegistrationLimiter(cfg, s.registrations, s.sawLimit).admit, WrongToken: s.wrongToken, Refused: s.sawRefusal,
 		OnRegister: s.clientRegistered, OnChange: s.clientChanged, OnRemove: s.clientRemoved,
-		UnusedFor: cfg.ClientUnused, IdleFor: cfg.ClientIdle, Documents: cfg.Documents, Fetcher: cfg.Fetcher,
+		UnusedFor: cfg.ClientUnused, IdleFor: cfg.ClientIdle, Documents: cfg.Documents, Fetcher: cfg.Fetcher, Fetching: s.fetching(),
 	})
 	if err != nil {
 		return fmt.Errorf("authz: %w", err)

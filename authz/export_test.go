@@ -93,7 +93,7 @@ func (c *Config) SetProviders(ids ...string) {
 }
 
 // RecheckDue asks the providers about everybody who is due, as Run does periodically.
-func (s *Server) RecheckDue(ctx context.Context) error { return s.recheckDue(ctx) }
+func (s *Server) RecheckDue(ctx context.Context) error { return s.latest.Load().recheckDue(ctx) }
 
 // RecheckPause returns the interval at which Run calls it, and whether it does.
 func (s *Server) RecheckPause() (time.Duration, bool) { return s.providers.recheckPause() }
@@ -114,4 +114,10 @@ func HoldersAfter(n int) (left int, last bool) {
 	}
 	_, last = h.of(strconv.Itoa(n - 1))
 	return len(h.young) + len(h.old), last
+}
+
+// ReapClients removes the clients that nobody uses, as Run does periodically.
+func (s *Server) ReapClients(ctx context.Context) error {
+	_, err := s.chores.latest().Reap(ctx)
+	return err
 }

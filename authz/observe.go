@@ -159,7 +159,7 @@ func sightingOf(ctx context.Context) *sighting {
 
 // watched reports whether anybody is told what the server does.
 func (s *Server) watched() bool {
-	return s.cfg.Observe != nil || s.cfg.Audit != nil || s.cfg.Trace.Request != nil
+	return s.cfg.Observe != nil || s.cfg.Audit != nil || s.cfg.Trace.Request != nil || s.cfg.Trace.Part != nil
 }
 
 // observed returns a handler that reports each answer. If nobody is told, that is next.

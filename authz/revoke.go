@@ -34,21 +34,27 @@ func (s *Server) revoke(w http.ResponseWriter, r *http.Request) error {
 	if f.get("token") == "" {
 		return invalidRequest("the parameter token is missing")
 	}
+	if err := s.endToken(r, client, f); err != nil {
+		return err
+	}
+	w.WriteHeader(http.StatusOK)
+	return nil
+}
+
+// endToken ends what the token of a form stands for. One that this server does not know has ended.
+func (s *Server) endToken(r *http.Request, client storage.Client, f form) (err error) {
+	r, end := s.part(r, PartRevoke)
+	defer func() { end(err) }()
 	held, err := s.grantOf(r, f.get("token"))
 	switch {
 	case errors.Is(err, storage.ErrNotFound):
-		w.WriteHeader(http.StatusOK)
 		return nil
 	case err != nil:
 		return err
 	case held.clientID != client.ID:
 		return refuse(codeInvalidGrant, "the token was issued to another client")
 	}
-	if err := s.endGrant(r, held, authenticated(client, f)); err != nil {
-		return err
-	}
-	w.WriteHeader(http.StatusOK)
-	return nil
+	return s.endGrant(r, held, authenticated(client, f))
 }
 
 // authenticated reports whether the client of a form proved its identity, beyond naming

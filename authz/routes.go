@@ -71,7 +71,7 @@ func (s *Server) apiRoutes(router *mux.Router) {
 	}
 	if len(s.providers.ordered) > 0 {
 		// A provider is not a browser: no CORS, no cookies.
-		router.Path(s.path("/login/{provider}/logout")).Handler(s.limited(LimitToken, s.timely(methods{http.MethodPost: s.api(s.backChannelLogout)})))
+		router.Path(s.path("/login/{provider}/logout")).Handler(s.limited(LimitToken, s.timely(methods{http.MethodPost: s.api(s.asPart(PartProviderLogout, s.backChannelLogout))})))
 	}
 	// A resource server is not a browser: no CORS.
 	router.Path(s.path("/introspect")).Handler(s.ifIntrospected(s.limited(LimitIntrospection, s.timely(s.placed(LimitIntrospection, methods{http.MethodPost: s.api(s.introspect)})))))
@@ -79,8 +79,8 @@ func (s *Server) apiRoutes(router *mux.Router) {
 		program := func(h http.Handler) http.Handler {
 			return s.limited(LimitRegistration, s.timely(s.placed(LimitRegistration, h)))
 		}
-		router.Path(s.path("/register")).Handler(cors{"POST", program(s.clients.Register())})
-		router.Path(s.path("/register/{id}")).Handler(cors{"GET, PUT, DELETE", program(s.clients.Configuration())})
+		router.Path(s.path("/register")).Handler(cors{"POST", program(s.inPart(PartRegistration, s.clients.Register()))})
+		router.Path(s.path("/register/{id}")).Handler(cors{"GET, PUT, DELETE", program(s.inPart(PartRegistration, s.clients.Configuration()))})
 	}
 }
 
@@ -97,6 +97,7 @@ func (s *Server) browserRoutes(router *mux.Router) error {
 	protection.SetDenyHandler(foreign)
 	page := func(path string, m methods) { router.Path(s.path(path)).Handler(s.limitedPage(m)) }
 	form := func(h handler) http.Handler { return protection.Handler(s.ownScheme(s.page(h), foreign)) }
+	own := func(h handler) http.Handler { return form(s.asPart(PartAccount, h)) } // what a person changes
 	for _, path := range slices.Compact([]string{s.path("/"), s.path("")}) {
 		if path != "" {
 			router.Path(path).Handler(s.limitedPage(http.HandlerFunc(s.home)))
@@ -105,22 +106,22 @@ func (s *Server) browserRoutes(router *mux.Router) error {
 	page("/authorize", methods{http.MethodGet: s.page(s.authorize)})
 	page("/login", methods{http.MethodGet: s.page(s.showLogin), http.MethodPost: form(s.login)})
 	page("/login/{provider}/callback", methods{http.MethodGet: s.page(s.callback)})
-	page("/account/providers", methods{http.MethodGet: s.page(s.showProviders), http.MethodPost: form(s.changeProviders)})
-	page("/logout", methods{http.MethodPost: form(s.logout)})
+	page("/account/providers", methods{http.MethodGet: s.page(s.showProviders), http.MethodPost: own(s.changeProviders)})
+	page("/logout", methods{http.MethodPost: own(s.logout)})
 	page("/language", methods{http.MethodGet: s.page(s.chooseLanguage)})
 	if len(s.cfg.Pages.Logo) > 0 {
 		page("/pages/logo", methods{http.MethodGet: http.HandlerFunc(s.ownLogo)})
 	}
 	page("/logo", methods{http.MethodGet: s.page(s.logo)})
-	s.accountRoutes(page, form)
+	s.accountRoutes(page, own)
 	page("/consent", methods{http.MethodGet: s.page(s.showConsent), http.MethodPost: form(s.consent)})
 	page("/passkey.js", methods{http.MethodGet: http.HandlerFunc(passkeyScript)})
 	page("/login/passkey", methods{http.MethodPost: form(s.passkeyLogin)})
-	page("/login/code", methods{http.MethodGet: s.page(s.showCode), http.MethodPost: form(s.codeLogin)})
-	page(passkeysPath, methods{http.MethodGet: s.page(s.showPasskeys), http.MethodPost: form(s.changePasskeys)})
-	page(secondFactorPath, methods{http.MethodGet: s.page(s.showSecondFactor), http.MethodPost: form(s.changeSecondFactor)})
-	page(passwordPath, methods{http.MethodGet: s.page(s.showPassword), http.MethodPost: form(s.changePassword)})
-	page(invitePath, methods{http.MethodGet: s.page(s.invite), http.MethodPost: form(s.acceptInvite)})
+	page("/login/code", methods{http.MethodGet: s.page(s.showCode), http.MethodPost: form(s.asPart(PartSecondFactor, s.codeLogin))})
+	page(passkeysPath, methods{http.MethodGet: s.page(s.showPasskeys), http.MethodPost: own(s.changePasskeys)})
+	page(secondFactorPath, methods{http.MethodGet: s.page(s.showSecondFactor), http.MethodPost: own(s.changeSecondFactor)})
+	page(passwordPath, methods{http.MethodGet: s.page(s.showPassword), http.MethodPost: own(s.changePassword)})
+	page(invitePath, methods{http.MethodGet: s.page(s.invite), http.MethodPost: own(s.acceptInvite)})
 	return nil
 }
 

@@ -6,6 +6,7 @@ import (
 	"net/http"
 
 	"gatehouse.example/authz/internal/passkey"
+	"gatehouse.example/dcr"
 )
 
 // Trace are functions by which a server tells which parts a request has and how long each takes,
@@ -28,9 +29,13 @@ type Part string
 
 // The parts.
 const (
-	// PartClient finds a client, and at the token and revocation endpoints authenticates it. It
-	// contains the fetch of a client metadata document.
+	// PartRegistration judges the registration of a client, or a change of one.
+	PartRegistration Part = "registration"
+	// PartClient finds a client, and at the token and revocation endpoints authenticates it.
 	PartClient Part = "client"
+	// PartDocument waits for the metadata document or the keys of a client, inside [PartClient]. What
+	// is in a cache has no such part.
+	PartDocument Part = "document"
 	// PartResourceServer authenticates who introspects.
 	PartResourceServer Part = "resource_server"
 	// PartAuthorization checks an authorization request.
@@ -40,16 +45,25 @@ const (
 	PartRefresh Part = "refresh"
 	// PartSign signs an access token.
 	PartSign Part = "sign"
+	// PartRevoke judges the token that a client gives back, and ends it.
+	PartRevoke Part = "revoke"
 	// PartIntrospect judges a token for a resource server.
 	PartIntrospect Part = "introspect"
 	// PartPassword and PartPasskey check how a person signs in. The first contains the wait for a
 	// processor.
 	PartPassword Part = "password"
 	PartPasskey  Part = "passkey"
+	// PartSecondFactor checks the second factor of a person who signs in.
+	PartSecondFactor Part = "second_factor"
 	// PartProvider asks an identity provider who came back from it.
 	PartProvider Part = "provider"
+	// PartProviderLogout judges the logout token of an identity provider.
+	PartProviderLogout Part = "provider_logout"
 	// PartGrant stores what a person allowed.
 	PartGrant Part = "grant"
+	// PartAccount judges a form by which people change what is theirs: sessions, grants, passwords,
+	// passkeys, second factors and accounts at providers.
+	PartAccount Part = "account"
 )
 
 // begin begins a request. Neither result is nil.
@@ -93,6 +107,53 @@ func (s *Server) part(r *http.Request, part Part) (*http.Request, func(error)) {
 	}
 	ctx, end := s.partIn(r.Context(), part)
 	return r.WithContext(ctx), end
+}
+
+// asPart returns a handler that is a part of each of its requests.
+func (s *Server) asPart(part Part, h handler) handler {
+	if s.cfg.Trace.Part == nil {
+		return h
+	}
+	return func(w http.ResponseWriter, r *http.Request) (err error) {
+		r, end := s.part(r, part)
+		defer func() { end(err) }()
+		return h(w, r)
+	}
+}
+
+// inPart is [Server.asPart] for a handler that writes its errors itself, and reports their code to
+// [Server.sawRefusal].
+func (s *Server) inPart(part Part, next http.Handler) http.Handler {
+	if s.cfg.Trace.Part == nil {
+		return next
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		ctx, end := s.cfg.Trace.Part(r.Context(), part)
+		if ctx != nil {
+			r = r.WithContext(ctx)
+		}
+		next.ServeHTTP(w, r)
+		if seen := sightingOf(r.Context()); end != nil && seen != nil {
+			end(seen.code)
+		}
+	})
+}
+
+// fetching begins [PartDocument], by the configuration in force: clients of an earlier one live on.
+func (s *Server) fetching() func(context.Context) (context.Context, func(error)) {
+	if s.cfg.Trace.Part == nil {
+		return nil
+	}
+	latest := &s.latest
+	return func(ctx context.Context) (context.Context, func(error)) {
+		ctx, end := latest.Load().partIn(ctx, PartDocument)
+		return ctx, func(err error) {
+			if err != nil && !errors.Is(err, dcr.ErrUnreachable) {
+				err = refuse(codeInvalidClient, "") // what was read is not what it should be
+			}
+			end(err)
+		}
+	}
 }
 
 // signing begins [PartSign].

@@ -126,6 +126,10 @@ type Config struct {
 	// Refused, if set, is called with the error code of each refused or failed request to the
 	// registration endpoints, for metrics.
 	Refused func(r *http.Request, code string)
+	// Fetching, if set, is called when a request begins to wait for the document or the keys of a
+	// client, and the function that it returns when they are there or not, for traces. What is in a
+	// cache is not waited for.
+	Fetching func(ctx context.Context) (context.Context, func(error))
 	// Logger receives one line per registration and per refusal. Default: slog.Default.
 	Logger *slog.Logger
 }

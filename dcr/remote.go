@@ -38,6 +38,7 @@ type remote[T any] struct {
 	most    int64         // bytes of a document
 	longest time.Duration // a document is cached
 	parse   func(address string, body []byte) (T, error)
+	waits   func(ctx context.Context) (context.Context, func(error)) // Config.Fetching; may be nil
 
 	kept     *generations[published[T]]
 	failures *generations[failure]
@@ -76,6 +77,7 @@ func (cs *Clients) setUpFetching(c Config) error {
 	cs.published.most, cs.published.longest = maxDocument, longestDocument
 	cs.keySets = newRemote(cs, c.Fetcher, "key set", readKeys)
 	cs.keySets.most, cs.keySets.longest = maxKeySet, longestKeys
+	cs.published.waits, cs.keySets.waits = c.Fetching, c.Fetching
 	return errors.Join(c.Documents.validate(), cs.pin(c.Documents.Pinned))
 }
 
@@ -117,13 +119,18 @@ const (
 // get returns the document at an address, fetched at most atMost ago. Concurrent callers
 // share one fetch. If ctx ends before the fetch does, the error is [ErrUnreachable], and the
 // fetch goes on for later callers.
-func (r *remote[T]) get(ctx context.Context, address string, atMost time.Duration) (T, error) {
+func (r *remote[T]) get(ctx context.Context, address string, atMost time.Duration) (_ T, err error) {
 	var none T
 	if value, ok := r.recent(address, atMost); ok {
 		return value, nil
 	}
 	if err := r.recentFailure(address); err != nil {
 		return none, err
+	}
+	if r.waits != nil {
+		var end func(error)
+		ctx, end = r.waits(ctx)
+		defer func() { end(err) }()
 	}
 	pending := r.join(ctx, address, atMost)
 	select {

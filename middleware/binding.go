@@ -88,6 +88,17 @@ func (g *Guard) possesses(w http.ResponseWriter, r *http.Request, raw string, to
 	return g.dpop.proves(w, r, raw, token)
 }
 
+// proves is [Guard.possesses] as a part of the request, where there is something to check.
+func (g *Guard) proves(w http.ResponseWriter, r *http.Request, raw string, token *Token) error {
+	if g.dpop == nil && !token.bound.any() {
+		return g.possesses(w, r, raw, token)
+	}
+	_, end := g.parts.begin(r, PartProof)
+	err := g.possesses(w, r, raw, token)
+	ended(end, err)
+	return err
+}
+
 // admits returns a refusal of a binding that this guard does not check for any request.
 func (g *Guard) admits(b binding) error {
 	switch {

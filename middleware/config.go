@@ -127,6 +127,9 @@ type Config struct {
 	// ObserveIntrospection for every token that is looked up at one. Tokens and keys in a cache
 	// cause neither.
 	ObserveKeyFetch, ObserveIntrospection Hook
+	// ObservePart is called for each group of rules that a request is judged by, for traces. Without it
+	// that costs nothing.
+	ObservePart PartHook
 	// Logger logs decisions at level debug and failures of issuers at level warn. No token is
 	// logged. The default discards all lines.
 	Logger *slog.Logger

@@ -2,6 +2,7 @@ package middleware
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -120,4 +121,52 @@ func (c *challenge) reason() Reason {
 		return ReasonMalformed
 	}
 	return ReasonUnclear
+}
+
+// Part is a group of rules by which a guard judges a request.
+type Part string
+
+// The parts, in the order in which they come. A request that is refused has none after that.
+const (
+	// PartToken verifies the access token. It contains what its issuer is asked.
+	PartToken Part = "token"
+	// PartProof checks that the sender has what the token is bound to, where the guard accepts such
+	// tokens.
+	PartProof Part = "proof"
+	// PartPolicy reads the message, if the policy needs it, and judges what the token may do.
+	PartPolicy Part = "policy"
+)
+
+// PartHook begins to watch a part of a request. It returns the context for the part, which descends
+// from ctx, and a function that is called once at the end with the outcome. Either may be nil. It runs
+// in the goroutine of the request and must not block.
+type PartHook func(ctx context.Context, part Part) (context.Context, func(Reason))
+
+// begin begins a part of a request. The request that it returns is for the part. Without a hook it
+// is the same, and nothing is allocated.
+func (h PartHook) begin(r *http.Request, part Part) (*http.Request, func(Reason)) {
+	if h == nil {
+		return r, nil
+	}
+	ctx, end := h(r.Context(), part)
+	if ctx != nil {
+		r = r.WithContext(ctx)
+	}
+	return r, end
+}
+
+// ended calls a function of [PartHook.begin] with the reason of an error, nil for none.
+func ended(end func(Reason), err error) {
+	if end == nil {
+		return
+	}
+	var c challenge
+	switch {
+	case err == nil:
+		end(ReasonAllowed)
+	case errors.As(err, &c):
+		end(c.reason())
+	default:
+		end(ReasonUnavailable)
+	}
 }

@@ -5,6 +5,8 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
+	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -179,6 +181,62 @@ func TestHooksCostNothingForKnownTokens(t *testing.T) {
 		if n := testing.AllocsPerRun(100, verify); n != 0 {
 			t.Errorf("%s hooks: %v allocations", name, n)
 		}
+	}
+}
+
+// partsSeen records the parts of requests with their outcome.
+type partsSeen struct{ lines []string }
+
+func (p *partsSeen) begin(ctx context.Context, part middleware.Part) (context.Context, func(middleware.Reason)) {
+	return ctx, func(reason middleware.Reason) { p.lines = append(p.lines, string(part)+" "+string(reason)) }
+}
+
+// TestPartsOfDecisions: a request has the parts up to that which refuses it.
+func TestPartsOfDecisions(t *testing.T) {
+	issuer, seen := middlewaretest.NewIssuer(t), &partsSeen{}
+	watch := func(c *middleware.Config) { c.ObservePart = seen.begin }
+	guard := newGuard(t, issuer, watch, func(c *middleware.Config) { c.Policy = notesPolicy() })
+	routes := newGuard(t, issuer, watch, apiRoutes)
+	proofs := newGuard(t, issuer, watch, func(c *middleware.Config) { c.DPoP.Use = middleware.DPoPRequired })
+	dark := middlewaretest.NewIssuer(t)
+	dark.SetDown(true)
+	plain := issuer.Mint(claims{"aud": resource})
+	for _, one := range []struct {
+		name    string
+		guard   *middleware.Guard
+		request *http.Request
+		want    []string
+	}{
+		{"no token", guard, httptest.NewRequest(http.MethodPost, resource, nil), nil},
+		{"a bad token", guard, withToken("x.y.z"), []string{"token bad_token"}},
+		{"a down issuer", newGuard(t, dark, watch), withToken(dark.Mint(claims{"aud": resource})), []string{"token unavailable"}},
+		{"allowed", guard, post(issuer, "notes:read", callTool("list_notes")), []string{"token allowed", "policy allowed"}},
+		{"no scope", guard, post(issuer, "notes:read", callTool("add_note")), []string{"token allowed", "policy insufficient_scope"}},
+		{"no route", routes, withToken(plain), []string{"token allowed", "policy not_named"}},
+		{"no proof", proofs, withToken(plain), []string{"token allowed", "proof bad_token"}},
+	} {
+		seen.lines = nil
+		serve(one.guard.Protect(&inner{}), one.request)
+		if !slices.Equal(seen.lines, one.want) {
+			t.Errorf("%s: %q, want %q", one.name, seen.lines, one.want)
+		}
+	}
+}
+
+// TestPartsCostNothing: parts themselves allocate nothing, so that a guard without the hook pays nothing.
+func TestPartsCostNothing(t *testing.T) {
+	issuer := middlewaretest.NewIssuer(t)
+	allocations := func(change func(*middleware.Config)) float64 {
+		h := newGuard(t, issuer, change).Protect(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+		r := withToken(issuer.Mint(claims{"aud": resource}))
+		serve(h, r)
+		w := httptest.NewRecorder()
+		return testing.AllocsPerRun(200, func() { h.ServeHTTP(w, r) })
+	}
+	begin := func(ctx context.Context, _ middleware.Part) (context.Context, func(middleware.Reason)) { return nil, nil }
+	off, on := allocations(func(*middleware.Config) {}), allocations(func(c *middleware.Config) { c.ObservePart = begin })
+	if off != on {
+		t.Errorf("%v allocations without, %v with a hook that does nothing", off, on)
 	}
 }
 

@@ -99,6 +99,7 @@ type Guard struct {
 	bodyTime  time.Duration
 	now       func() time.Time
 	watch     func(*http.Request, Event)
+	parts     PartHook
 	audit     func(audit.Event)
 
 	certificates certificates
@@ -132,7 +133,7 @@ func New(c Config) (*Guard, error) {
 		origins: slices.Clone(c.AllowedOrigins), proxies: slices.Clone(c.TrustedProxies),
 		policy: newPolicy(c.Policy), scopes: slices.Clone(c.Scopes), optional: c.Optional, ends: c.EndStreams,
 		maxToken: cmp.Or(c.MaxToken, defaultMaxToken),
-		maxBody:  c.MaxBody, bodyTime: cmp.Or(c.BodyTime, arrival.DefaultTime), now: issuers.now, watch: c.Observe, audit: c.Audit, log: c.logger(),
+		maxBody:  c.MaxBody, bodyTime: cmp.Or(c.BodyTime, arrival.DefaultTime), now: issuers.now, watch: c.Observe, parts: c.ObservePart, audit: c.Audit, log: c.logger(),
 	}
 	g.ruled = c.ruledByAll()
 	if g.maxBody <= 0 {

@@ -60,6 +60,7 @@ func (g *Guard) pass(w http.ResponseWriter, r *http.Request, proof *pass, event 
 		g.passRoute(w, r, event, next)
 		return
 	}
+	_, end := g.parts.begin(r, PartPolicy)
 	got, err := g.read(w, r)
 	proof.id = got.id
 	if event.Operation = got.Operation; err == nil {
@@ -68,6 +69,7 @@ func (g *Guard) pass(w http.ResponseWriter, r *http.Request, proof *pass, event 
 	if err == nil {
 		err = g.openHandles(w, r, &got, token)
 	}
+	ended(end, err)
 	if err != nil {
 		g.refuse(w, r, event, answering(got.id, err))
 		return
@@ -207,9 +209,11 @@ func (g *Guard) authenticate(w http.ResponseWriter, r *http.Request) (*Token, er
 	if raw == "" {
 		return nil, g.start
 	}
-	token, err := g.verifyAny(r.Context(), raw)
+	part, end := g.parts.begin(r, PartToken)
+	token, err := g.verifyAny(part.Context(), raw)
+	ended(end, err)
 	if err == nil {
-		err = g.possesses(w, r, raw, token)
+		err = g.proves(w, r, raw, token)
 	}
 	if err != nil {
 		return nil, err

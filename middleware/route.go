@@ -14,8 +14,10 @@ import (
 // passRoute applies [Policy.Routes] to a request with a good token, or without credentials, and
 // calls next if it is allowed.
 func (g *Guard) passRoute(w http.ResponseWriter, r *http.Request, event Event, next http.Handler) {
+	_, end := g.parts.begin(r, PartPolicy)
 	var err error
-	if event.Route, event.Needed, err = g.judgeRoute(r, event.Token); err != nil {
+	event.Route, event.Needed, err = g.judgeRoute(r, event.Token)
+	if ended(end, err); err != nil {
 		g.refuse(w, r, event, err)
 		return
 	}

@@ -121,19 +121,11 @@ func digestOf(files fs.FS) string {
 
 // logoFrom reads a picture and draws it anew, as the pictures of clients are.
 func logoFrom(name string) ([]byte, error) {
-	f, err := os.Open(name)
+	data, err := settings.ReadAtMost(name, maxLogo)
 	if err != nil {
 		return nil, fmt.Errorf("logo: %w", err)
 	}
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, maxLogo+1))
-	if err == nil && len(data) > maxLogo {
-		err = fmt.Errorf("it has more than %d bytes", maxLogo)
-	}
-	if err == nil {
-		data, err = icon.Redraw(data)
-	}
-	if err != nil {
+	if data, err = icon.Redraw(data); err != nil {
 		return nil, fmt.Errorf("logo %s must be a PNG, JPEG or WebP picture: %w", name, err)
 	}
 	return data, nil

@@ -119,6 +119,7 @@ func (v *serving) read(ctx context.Context) (*serving, error) {
 // have changed, and those that have and need a restart.
 func (v *serving) takeOver(next *serving) (changed, restart []change) {
 	changed, restart = v.changes(next), []change{}
+	otherRegistry := v.registryDiffers(next)
 	for i, flag := range next.flags {
 		if slices.Contains(serveReloads, flag.Name) || flag.Name == "config" {
 			continue
@@ -128,7 +129,7 @@ func (v *serving) takeOver(next *serving) (changed, restart []change) {
 		}
 		flag.Target.Set(v.flags[i].Target)
 	}
-	if v.registryDiffers(next) {
+	if otherRegistry {
 		restart = append(restart, change{Key: "registry"})
 	}
 	if v.registry != nil && !reflect.DeepEqual(v.listed, next.listed) {

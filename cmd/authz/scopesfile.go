@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -23,11 +24,15 @@ var scopeKeys = []string{"scopes", "methods", "tools", "prompts", "resources", "
 // listings are the values of the key listing.
 var listings = map[string]middleware.Listing{"acquirable": middleware.ListAcquirable, "granted": middleware.ListGranted, "all": middleware.ListAll}
 
-// readScopes reads a file of scopes and returns every mistake, with its line.
+// readScopes reads a file of scopes and returns every mistake, with its line. A file without a key is
+// a mistake: somebody may be writing it, and without rules every valid token may do everything.
 func readScopes(name string, data []byte) (scopeRules, error) {
 	d, err := settings.ReadDocument(name, data, scopeKeys)
 	if d == nil {
 		return scopeRules{}, err
+	}
+	if err == nil && len(d.Values) == 0 {
+		return scopeRules{}, fmt.Errorf("scopes: %s has no rules: write some, or leave out the setting if every valid token may do everything", name)
 	}
 	out := scopeRulesIn(d, d.Values)
 	return out, errors.Join(err, d.Mistakes())

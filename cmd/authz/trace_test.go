@@ -242,14 +242,16 @@ func TestTraces(t *testing.T) {
 	}
 	for _, want := range []string{
 		"POST /token", "POST /token > client", "POST /token > redeem > store get", "POST /token > redeem > store put", "POST /token > refresh > sign",
-		"GET /authorize > authorization > client", "POST /login > password", "POST /consent > grant", "POST /register > store put", "_OTHER other",
+		"GET /authorize > authorization > client", "POST /login > password", "POST /consent > grant", "POST /register > registration > store put", "POST /revoke > revoke > store put", "_OTHER other",
 	} {
 		if !slices.Contains(paths, want) {
 			t.Errorf("there is no %s in %q", want, paths)
 		}
 	}
-	trace, paths = spans.with(t, "POST > decide")
-	for _, want := range []string{"POST > forward", "POST > introspection > POST /introspect > resource_server", "POST > introspection > POST /introspect > introspect > store get"} {
+	trace, paths = spans.with(t, "POST > policy")
+	for _, want := range []string{
+		"POST > forward", "POST > token", "POST > token > introspection > POST /introspect > resource_server", "POST > token > introspection > POST /introspect > introspect > store get",
+	} {
 		if !slices.Contains(paths, want) {
 			t.Errorf("there is no %s in %q", want, paths)
 		}

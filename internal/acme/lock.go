@@ -16,10 +16,10 @@ import (
 )
 
 const (
-	// leaseTime is how long a lock stays with a holder of whom nothing is seen.
+	// leaseTime is [Vault.Lease] unless a test sets another one.
 	leaseTime = time.Minute
-	// beatTime is the time between two signs of life of a holder.
-	beatTime = 15 * time.Second
+	// beats is how many signs of life a holder gives in this time.
+	beats = 4
 	// pollTime is the time between two looks of somebody who waits.
 	pollTime = time.Second
 )
@@ -46,7 +46,8 @@ func (v *Vault) guarded(name string) string {
 }
 
 // Lock implements [certmagic.Locker]. A lock is free when nobody holds it, or when its record has not
-// changed for a minute: clocks of different processes are not compared.
+// changed for the time of a lease, as the clock of who waits measures it: clocks of different processes
+// are not compared.
 func (v *Vault) Lock(ctx context.Context, name string) error {
 	id := v.guarded(name)
 	var seen storage.Version
@@ -59,7 +60,7 @@ func (v *Vault) Lock(ctx context.Context, name string) error {
 		if r.Version() != seen {
 			seen, since = r.Version(), v.now()
 		}
-		if f.Holder == "" || v.now().Sub(since) >= leaseTime {
+		if f.Holder == "" || v.now().Sub(since) >= v.Lease {
 			switch err := v.take(ctx, id, f, r); {
 			case err == nil:
 				return nil
@@ -93,7 +94,7 @@ func (v *Vault) take(ctx context.Context, id string, f folder, r storage.ACMERec
 
 // beat shows from time to time that the holder of a lock is alive, until ctx ends or the lock is lost.
 func (v *Vault) beat(ctx context.Context, id string) {
-	for v.sleep(ctx, beatTime) == nil {
+	for v.sleep(ctx, v.Lease/beats) == nil {
 		if err := v.change(ctx, id, func(f *folder) error { return v.holds(id, f) }); errors.Is(err, errLost) {
 			return
 		}
@@ -151,7 +152,8 @@ func (v *Vault) holds(id string, f *folder) error {
 }
 
 // mayWrite returns an error if a write needs a lock that this process does not hold. Halves of a
-// certificate need it always, other files if it was taken.
+// certificate need it always. Other files need it if this process took it: certmagic writes when to renew
+// a certificate, and forgets an account, without one.
 func (v *Vault) mayWrite(p place, f *folder) error {
 	v.mu.Lock()
 	claimed := v.held[p.id] != nil

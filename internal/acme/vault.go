@@ -25,6 +25,10 @@ import (
 // certificate and its key come in two calls; they wait in the record until they fit together, and
 // then replace the pair before.
 type Vault struct {
+	// Lease is how long a lock stays with a holder of whom nothing is seen. [NewVault] sets a minute.
+	// Set it in tests, before the first use.
+	Lease time.Duration
+
 	store     *storage.Store
 	authority string // as certmagic writes it in paths
 	sleep     func(ctx context.Context, d time.Duration) error
@@ -37,7 +41,7 @@ type Vault struct {
 // NewVault returns the storage for a directory (its URL) in a store with master keys.
 func NewVault(store *storage.Store, directory string) *Vault {
 	issuer := certmagic.ACMEIssuer{CA: directory}
-	return &Vault{store: store, authority: certmagic.StorageKeys.Safe(issuer.IssuerKey()), sleep: sleep, now: time.Now, held: map[string]*lease{}}
+	return &Vault{Lease: leaseTime, store: store, authority: certmagic.StorageKeys.Safe(issuer.IssuerKey()), sleep: sleep, now: time.Now, held: map[string]*lease{}}
 }
 
 // folder is what a record holds.

@@ -54,7 +54,7 @@ func (s *shared) vault(wait func()) *Vault {
 	v := NewVault(s.Store, directory)
 	v.now = func() time.Time { return s.now }
 	v.sleep = func(ctx context.Context, d time.Duration) error {
-		if d == beatTime {
+		if d == leaseTime/beats {
 			<-ctx.Done()
 			return ctx.Err()
 		}
@@ -116,6 +116,21 @@ func TestLockOfTheDeadIsTakenOver(t *testing.T) {
 	must(t, "Lock of the second", second.Lock(ctx, lockName), nil)
 	if steps != 300+int(leaseTime/pollTime) {
 		t.Errorf("the lock was taken over after %d s; the holder was seen last after 300", steps)
+	}
+}
+
+// Clocks of processes are not compared: one whose clock is a day ahead waits as long as any other.
+func TestClocksAreNotCompared(t *testing.T) {
+	s, ctx := open(t), t.Context()
+	must(t, "Lock", s.vault(func() {}).Lock(ctx, lockName), nil)
+	for _, ahead := range []time.Duration{24 * time.Hour, -24 * time.Hour} {
+		waited := 0
+		other := s.vault(func() { waited++ })
+		other.now = func() time.Time { return s.now.Add(ahead) }
+		must(t, "Lock of one with another clock", other.Lock(ctx, lockName), nil)
+		if waited != int(leaseTime/pollTime) {
+			t.Errorf("a clock that is %s ahead: the lock was taken after %d s", ahead, waited)
+		}
 	}
 }
 
@@ -201,7 +216,7 @@ func TestCertificateAndKeyAreReplacedTogether(t *testing.T) {
 	}
 }
 
-// While the store does not answer, what was issued waits for it.
+// While the store does not answer or takes nothing, what was issued waits for it.
 func TestWhatWasIssuedWaitsForTheStore(t *testing.T) {
 	s, ctx := open(t), t.Context()
 	waited := 0
@@ -214,6 +229,17 @@ func TestWhatWasIssuedWaitsForTheStore(t *testing.T) {
 	s.faults.SetDown(true)
 	must(t, "Store", v.Store(ctx, folderOf+host+".json", []byte("{}")), nil)
 	if s.file(t, host+".json") != "{}" || waited != 3 {
+		t.Errorf("%q after %d s", s.file(t, host+".json"), waited)
+	}
+	s.faults.SetRoom(storage.RoomNone) // full, or read-only
+	waited = 0
+	v = s.vault(func() {
+		if waited++; waited == 3 {
+			s.faults.SetRoom(storage.RoomEnough)
+		}
+	})
+	must(t, "Store into a full store", v.Store(ctx, folderOf+host+".json", []byte("{\"full\":1}")), nil)
+	if s.file(t, host+".json") != "{\"full\":1}" || waited != 3 {
 		t.Errorf("%q after %d s", s.file(t, host+".json"), waited)
 	}
 	s.faults.SetDown(true)

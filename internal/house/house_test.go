@@ -104,11 +104,13 @@ func TestCheck(t *testing.T) {
 // TestTableForm refuses tables that a test would read otherwise than a person.
 func TestTableForm(t *testing.T) {
 	for row, want := range map[string]string{
-		"| `a` | the package | everything but `b` | none |\n": "cannot read the cell",
-		"| `a` | the package | kong | none |\n":               "cannot read the cell",
-		"| `a` | the package |  | none |\n":                   "cannot read the cell",
-		"| `a` | a | b | none | none |\n":                     "cells",
-		"":                                                    "has no import table",
+		"| `a` | the package | everything but `b` | none |\n":         "cannot read the cell",
+		"| `a` | the package | kong | none |\n":                       "cannot read the cell",
+		"| `a` | the package |  | none |\n":                           "cannot read the cell",
+		"| `a` | a | b | none | none |\n":                             "cells",
+		"| `a` | a | none | none |\n| `b`, `a` | b | none | none |\n": "docs/design.md:11: a has a row already, in line 10",
+		"| `a`, `a` | a | none | none |\n":                            "docs/design.md:10: a is twice in this row",
+		"":                                                            "has no import table",
 	} {
 		_, err := house.Read(write(t, row, nil))
 		if err == nil || !strings.Contains(err.Error(), want) {

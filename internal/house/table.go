@@ -57,6 +57,9 @@ func parseTable(document string) (rows []Row, err error) {
 				return nil, fmt.Errorf("%s:%d: %w", Document, i+1, err)
 			}
 			r.Line = i + 1
+			if fault := again(rows, r); fault != nil {
+				return nil, fault
+			}
 			rows = append(rows, r)
 		}
 	}
@@ -64,6 +67,22 @@ func parseTable(document string) (rows []Row, err error) {
 		return nil, fmt.Errorf("%s has no import table", Document)
 	}
 	return rows, nil
+}
+
+// again returns an error if a package of a row is in an earlier row too, or twice in this one: checks
+// would read one of the rows, and people perhaps the other.
+func again(rows []Row, r Row) error {
+	for i, dir := range r.Paths {
+		for _, earlier := range rows {
+			if slices.Contains(earlier.Paths, dir) {
+				return fmt.Errorf("%s:%d: %s has a row already, in line %d", Document, r.Line, dir, earlier.Line)
+			}
+		}
+		if slices.Contains(r.Paths[:i], dir) {
+			return fmt.Errorf("%s:%d: %s is twice in this row", Document, r.Line, dir)
+		}
+	}
+	return nil
 }
 
 func parseRow(line string) (r Row, err error) {

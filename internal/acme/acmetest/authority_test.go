@@ -21,6 +21,8 @@ import (
 	"github.com/letsencrypt/pebble/v2/va"
 	"github.com/letsencrypt/pebble/v2/wfe"
 	"github.com/miekg/dns"
+
+	"gatehouse.example/storage/storagetest"
 )
 
 // patience is the time for which a test waits for what must happen.
@@ -32,6 +34,9 @@ const (
 	newOrder   = "/order-plz"
 )
 
+// refused is a name for which the authority issues nothing.
+const refused = "blocked.example.com"
+
 // authority is a running Pebble. It finds every name at one door for each challenge.
 type authority struct {
 	*httptest.Server
@@ -40,6 +45,7 @@ type authority struct {
 	accounts, orders atomic.Int64
 	closed           atomic.Bool                // it answers 503
 	before           func(r *http.Request) bool // whether a request is answered, may be nil
+	faults           *storagetest.Faults        // of the store in this process, if there is one
 }
 
 // newAuthority starts Pebble, whose certificates live for a time.
@@ -50,6 +56,9 @@ func newAuthority(t *testing.T, life time.Duration) *authority {
 	a := &authority{https: newDoor(t), http: newDoor(t)}
 	quiet := log.New(io.Discard, "", 0)
 	memory := db.NewMemoryStore()
+	if err := memory.AddBlockedDomain(refused); err != nil {
+		t.Fatal(err)
+	}
 	issuing := ca.New(quiet, memory, "", "ecdsa", 0, 1, map[string]ca.Profile{"default": {Description: "The default", ValidityPeriod: uint64(life.Seconds())}})
 	checking := va.New(quiet, a.http.port(t), a.https.port(t), true, resolver(t), memory)
 	front := wfe.New(quiet, memory, checking, issuing, []string{"ca.example.com"}, true, false, 1, 1)

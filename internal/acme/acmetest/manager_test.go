@@ -16,8 +16,6 @@ import (
 	"gatehouse.example/internal/acme"
 	"gatehouse.example/internal/listener"
 	"gatehouse.example/storage"
-	"gatehouse.example/storage/redis"
-	"gatehouse.example/storage/storagetest"
 )
 
 const name = "auth.example.com"
@@ -48,17 +46,20 @@ func (l *lines) String() string {
 	return l.text.String()
 }
 
-// run starts a manager over a store.
-func (a *authority) run(t *testing.T, store *storage.Store) *site {
+// run starts a manager over a store, for the name and others. Change, if there is one, changes its vault.
+func (a *authority) run(t *testing.T, store *storage.Store, change func(*acme.Vault), others ...string) *site {
 	t.Helper()
-	socket, s := listen(t), &site{log: &lines{}}
+	socket, s, vault := listen(t), &site{log: &lines{}}, acme.NewVault(store, a.directory())
+	if change != nil {
+		change(vault)
+	}
 	log := slog.New(slog.NewTextHandler(s.log, nil))
 	pool := x509.NewCertPool()
 	pool.AddCert(a.Certificate())
 	var err error
 	s.Manager, err = acme.New(acme.Config{
-		Names: []string{name}, Directory: a.directory(), Roots: pool, TLS: socket.Addr(), Log: log,
-		Storage: acme.NewVault(store, a.directory()), Check: 100 * time.Millisecond,
+		Names: append([]string{name}, others...), Directory: a.directory(), Roots: pool, TLS: socket.Addr(), Log: log,
+		Storage: vault, Check: 100 * time.Millisecond,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -120,28 +121,19 @@ func until(t *testing.T, what string, holds func() bool) {
 // look counts that.
 func TestRenewal(t *testing.T) {
 	a := newAuthority(t, 4*time.Second)
-	backend, err := redis.Open(t.Context(), redis.Options{URL: "embedded:"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	faults := storagetest.NewFaults(backend)
-	store, err := storage.New(faults, storage.Options{Issuer: "https://" + name, MasterKeys: [][]byte{make([]byte, 32)}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { store.Close() })
-	s := a.run(t, store)
+	store := a.store(t)
+	s := a.run(t, store, nil)
 
 	until(t, "there is a certificate", func() bool { return s.serial() != "" })
 	first := s.serial()
 	// Its life is so short that each look finds it has to be renewed.
 	until(t, "another certificate is presented", func() bool { return s.serial() != first })
-	faults.SetDown(true)
+	a.faults.SetDown(true)
 	at := s.serial()
 	if at == "" || len(s.Missing()) > 0 {
 		t.Error("there is no certificate while the store is down")
 	}
-	faults.SetDown(false)
+	a.faults.SetDown(false)
 	until(t, "another certificate is presented after the store was down", func() bool { return s.serial() != at })
 	a.closed.Store(true)
 	_, failed := s.Loads()
@@ -151,7 +143,7 @@ func TestRenewal(t *testing.T) {
 	}
 	s.stop()
 	a.closed.Store(false)
-	next := a.run(t, store)
+	next := a.run(t, store, nil)
 	until(t, "there is a certificate after a restart", func() bool { return next.serial() != "" })
 	if accounts := a.accounts.Load(); accounts != 1 {
 		t.Errorf("%d accounts were made", accounts)

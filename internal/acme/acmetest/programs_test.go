@@ -27,6 +27,10 @@ var built struct {
 }
 
 func TestMain(m *testing.M) {
+	if settings := os.Getenv(workerVariable); settings != "" {
+		fmt.Fprintln(os.Stderr, work(settings))
+		os.Exit(1)
+	}
 	code := m.Run()
 	if built.path != "" {
 		_ = os.RemoveAll(filepath.Dir(built.path))
@@ -60,6 +64,7 @@ type running struct {
 	*testing.T
 	shown  map[string]string // by label
 	stderr *lines
+	end    func(syscall.Signal) int // sends a signal, and returns the exit status
 	stop   func()
 }
 
@@ -101,9 +106,13 @@ func launch(t *testing.T, env []string, args ...string) (r *running, announced b
 		r.read(stdout, ready)
 		_ = cmd.Wait()
 	}()
-	r.stop = sync.OnceFunc(func() {
-		_ = cmd.Process.Signal(syscall.SIGINT)
+	r.end = func(signal syscall.Signal) int {
+		_ = cmd.Process.Signal(signal)
 		<-ended
+		return cmd.ProcessState.ExitCode()
+	}
+	r.stop = sync.OnceFunc(func() {
+		r.end(syscall.SIGINT)
 		kill()
 	})
 	t.Cleanup(r.stop)
@@ -167,22 +176,9 @@ const missing = "\ngatehouse_certificate_expiry_timestamp_seconds 0\n"
 func TestTwoServersOneOrder(t *testing.T) {
 	a := newAuthority(t, 90*24*time.Hour)
 	store := redistest.Start(t, redistest.Config{})
-	ordering, proceed := make(chan struct{}), make(chan struct{})
-	once := sync.OnceFunc(func() { close(ordering) })
-	a.before = func(r *http.Request) bool {
-		if r.URL.Path == newOrder {
-			once()
-			<-proceed
-		}
-		return r.Context().Err() == nil // the first server may have given up meanwhile, and asks again
-	}
-	serve := func() *running {
-		return start(t, []string{"AUTHZ_MASTER_KEYS=" + base64.StdEncoding.EncodeToString([]byte("0123456789abcdefghijklmnopqrstuv"))},
-			"serve", "--issuer", "https://"+name, "--store", store.URL(), "--registration", "closed", "--client-documents", "off",
-			"--config", config(t), "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0",
-			"--acme-names", name, "--acme-directory", a.directory(), "--acme-roots", a.roots, "--acme-agree-terms")
-	}
-	first := serve()
+	ordering, proceed := a.hold(newOrder)
+	t.Cleanup(proceed)
+	first := a.serve(t, store.URL())
 	<-ordering
 	if got := first.readiness(); got != "200 ok, but there is no certificate yet for "+name {
 		t.Errorf("while it orders, /readyz says %s", got)
@@ -190,9 +186,9 @@ func TestTwoServersOneOrder(t *testing.T) {
 	if !strings.Contains(first.metrics(), missing) {
 		t.Error("the metrics do not tell that the certificate is missing")
 	}
-	second := serve()
+	second := a.serve(t, store.URL())
 	a.https.leads.Store(second.shown["listening on"])
-	close(proceed)
+	proceed()
 	until(t, "both present a certificate", func() bool { return first.number() != "" && second.number() != "" })
 	if first.number() != second.number() || a.orders.Load() != 1 || a.accounts.Load() != 1 {
 		t.Errorf("%d orders by %d accounts; certificates %s and %s", a.orders.Load(), a.accounts.Load(), first.number(), second.number())
@@ -248,10 +244,7 @@ func TestGatewayByHTTP(t *testing.T) {
 	a := newAuthority(t, 90*24*time.Hour)
 	folder := filepath.Join(t.TempDir(), "acme")
 	guard := func() *running {
-		r := start(t, nil, "gateway", "--resource", "https://"+name+"/mcp", "--upstream", "http://127.0.0.1:9/mcp", "--issuer", "https://login.example.com",
-			"--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0", "--acme-names", name, "--acme-folder", folder,
-			"--no-acme-tls-alpn", "--acme-http-listen", "127.0.0.1:0",
-			"--acme-directory", a.directory(), "--acme-roots", a.roots, "--acme-agree-terms")
+		r := a.gateway(t, folder, "--no-acme-tls-alpn", "--acme-http-listen", "127.0.0.1:0")
 		a.http.leads.Store(r.shown["HTTP-01 on"])
 		return r
 	}

@@ -3,7 +3,6 @@ package traces
 import (
 	"context"
 	"net/http"
-	"time"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
@@ -42,24 +41,42 @@ func (t *Traces) Configure(c *gateway.Config) {
 			counted(r, e)
 		}
 	}
+	c.Guard.ObservePart = t.judging(c.Guard.ObservePart)
 	c.Guard.ObserveIntrospection = t.asking("introspection", c.Guard.ObserveIntrospection)
 	c.Guard.ObserveKeyFetch = t.asking("key_fetch", c.Guard.ObserveKeyFetch)
 	c.Guard.Client = t.client(c.Guard.Client)
 	c.WrapTransport = func(to http.RoundTripper) http.RoundTripper { return forwarding{to, t} }
 }
 
-// decided makes the span of a decision, which is over.
+// decided writes into the span of a request what a guard decided about it.
 func (t *Traces) decided(r *http.Request, e middleware.Event, resource string) {
-	_, span := t.child(r.Context(), "decide", trace.WithTimestamp(time.Now().Add(-e.Took)))
-	if span == nil {
+	whole := spanIn(r.Context())
+	if whole == nil || !whole.IsRecording() {
 		return
 	}
-	fault := e.Status >= http.StatusInternalServerError
-	finish(span, fault, keyReason.String(string(e.Reason)))
-	whole := spanIn(r.Context())
-	whole.SetAttributes(append(answered(e.Status), keyResource.String(resource))...)
-	if fault {
+	whole.SetAttributes(append(answered(e.Status), keyResource.String(resource), keyReason.String(string(e.Reason)))...)
+	if e.Status >= http.StatusInternalServerError {
 		whole.SetStatus(codes.Error, "")
+	}
+}
+
+// judging makes a span of each part of a decision.
+func (t *Traces) judging(counted middleware.PartHook) middleware.PartHook {
+	return func(ctx context.Context, part middleware.Part) (context.Context, func(middleware.Reason)) {
+		var end func(middleware.Reason)
+		if counted != nil {
+			ctx, end = counted(ctx, part)
+		}
+		ctx, span := t.child(ctx, string(part))
+		if span == nil {
+			return ctx, end
+		}
+		return ctx, func(reason middleware.Reason) {
+			finish(span, reason == middleware.ReasonUnavailable, keyReason.String(string(reason)))
+			if end != nil {
+				end(reason)
+			}
+		}
 	}
 }
 

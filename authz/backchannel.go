@@ -21,7 +21,7 @@ func logoutTokens(p *provider) string { return "logout token of " + p.ID }
 // had to end has ended, also if there was nothing (section 2.8), and 400 for a token that does
 // not count.
 func (s *Server) backChannelLogout(w http.ResponseWriter, r *http.Request) error {
-	p := s.providers.byID[providerOf(r)]
+	p := s.providers.byID[r.PathValue("provider")]
 	if p == nil {
 		return &apiError{status: http.StatusNotFound, code: codeInvalidRequest, description: "this server does not know that provider"}
 	}

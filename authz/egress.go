@@ -192,7 +192,7 @@ func (s *Server) offersDocuments(ctx context.Context) bool {
 // some are pinned and registration is not open. With open registration the offer would keep
 // out the clients whose documents are not pinned, and the others lose nothing without it.
 func offersWithoutEgress(s *Server) bool {
-	return len(s.clients.Pinned()) > 0 && s.cfg.Registration != RegistrationOpen
+	return s.cfg.Registration != RegistrationOpen && len(s.clients.Pinned()) > 0
 }
 
 // noEgressPage returns the page for a client document that cannot be read for lack of access

@@ -5,24 +5,17 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/gorilla/mux"
-
 	"gatehouse.example/authz/upstream"
 	"gatehouse.example/storage"
 )
 
 // Paths returns the paths of all endpoints.
-func (s *Server) Paths() (paths []string, err error) {
+func (s *Server) Paths() ([]string, error) {
 	router, err := s.routes()
 	if err != nil {
 		return nil, err
 	}
-	err = router.Walk(func(route *mux.Route, _ *mux.Router, _ []*mux.Route) error {
-		path, err := route.GetPathTemplate()
-		paths = append(paths, path)
-		return err
-	})
-	return paths, err
+	return router.templates(), nil
 }
 
 // OnCompare makes compare replace the comparison of a password with a hash. It is called with

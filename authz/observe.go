@@ -198,16 +198,16 @@ func (s *sighting) Write(p []byte) (int, error) {
 // Unwrap is for [http.ResponseController].
 func (s *sighting) Unwrap() http.ResponseWriter { return s.ResponseWriter }
 
-// noting returns a handler that notes the endpoint of a request, by the template of its route.
-// If nobody is told, that is next.
-func (s *Server) noting(next http.Handler, template func(*http.Request) (string, error)) http.Handler {
+// named returns a handler that notes the endpoint of a request, by the path of its route. If nobody
+// is told, that is next.
+func (s *Server) named(path string, next http.Handler) http.Handler {
 	if !s.watched() {
 		return next
 	}
+	endpoint := s.endpointOf(path)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if seen := sightingOf(r.Context()); seen != nil {
-			path, _ := template(r)
-			seen.endpoint = s.endpointOf(path)
+			seen.endpoint = endpoint
 		}
 		next.ServeHTTP(w, r)
 	})

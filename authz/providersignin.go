@@ -137,7 +137,7 @@ func (s *Server) attemptShare(r *http.Request, p *provider) []fair.Bucket {
 
 // callback handles GET /login/PROVIDER/callback: the browser comes back from a provider.
 func (s *Server) callback(w http.ResponseWriter, r *http.Request) error {
-	p, err := s.providerIn(providerOf(r))
+	p, err := s.providerIn(r.PathValue("provider"))
 	if err != nil {
 		return err
 	}

@@ -9,8 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/gorilla/mux"
-
 	"gatehouse.example/internal/fair"
 	"gatehouse.example/internal/requestid"
 	"gatehouse.example/metadata"
@@ -19,20 +17,22 @@ import (
 
 // routes returns the router of all endpoints. Paths are matched exactly and undecoded; a
 // method that an endpoint does not support gets 405 with Allow.
-func (s *Server) routes() (*mux.Router, error) {
-	router := mux.NewRouter().UseEncodedPath().SkipClean(true)
-	router.Use(s.named)
-	if err := s.documentRoutes(router); err != nil {
+func (s *Server) routes() (*paths, error) {
+	router := &paths{missing: http.HandlerFunc(notFound)}
+	route := func(path string, h http.Handler) { router.add(path, s.named(path, h)) }
+	if err := s.documentRoutes(route); err != nil {
 		return nil, err
 	}
-	s.apiRoutes(router)
-	if err := s.browserRoutes(router); err != nil {
+	s.apiRoutes(route)
+	if err := s.browserRoutes(route); err != nil {
 		return nil, err
 	}
-	router.Path("/healthz").Handler(methods{http.MethodGet: http.HandlerFunc(healthz)})
-	router.NotFoundHandler = http.HandlerFunc(notFound)
+	route("/healthz", methods{http.MethodGet: http.HandlerFunc(healthz)})
 	return router, nil
 }
+
+// route gives a path to a handler.
+type route func(path string, h http.Handler)
 
 // OnBehalf returns a handler that calls next with a request that carries a request id and the
 // address of its sender. The id appears in log lines and in the answer; the address selects
@@ -41,13 +41,13 @@ func (s *Server) routes() (*mux.Router, error) {
 func (s *Server) OnBehalf(next http.Handler) http.Handler {
 	known := proxies(s.cfg.TrustedProxies)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		r = requestid.Begin(w, r)
-		next.ServeHTTP(w, r.WithContext(fair.WithRequester(r.Context(), known.client(r))))
+		ctx := requestid.Begun(w, r)
+		next.ServeHTTP(w, r.WithContext(fair.WithRequester(ctx, known.client(r))))
 	})
 }
 
 // documentRoutes adds the well-known documents and the published keys.
-func (s *Server) documentRoutes(router *mux.Router) error {
+func (s *Server) documentRoutes(add route) error {
 	document, err := s.serverMetadata()
 	if err != nil {
 		return fmt.Errorf("authz: %w", err)
@@ -57,35 +57,35 @@ func (s *Server) documentRoutes(router *mux.Router) error {
 		return fmt.Errorf("authz: %w", err)
 	}
 	for _, path := range paths {
-		router.Path(path).Handler(s.limited(LimitDocuments, document))
-		router.Path(path + "/").Handler(s.limited(LimitDocuments, document)) // for people who type the issuer with a slash
+		add(path, s.limited(LimitDocuments, document))
+		add(path+"/", s.limited(LimitDocuments, document)) // for people who type the issuer with a slash
 	}
-	router.Path(s.path("/jwks.json")).Handler(s.limited(LimitDocuments, s.keys.JWKS()))
+	add(s.path("/jwks.json"), s.limited(LimitDocuments, s.keys.JWKS()))
 	return nil
 }
 
 // apiRoutes adds the API routes: CORS for every origin, no cookies.
-func (s *Server) apiRoutes(router *mux.Router) {
+func (s *Server) apiRoutes(add route) {
 	for path, h := range map[string]handler{"/token": s.token, "/revoke": s.revoke} {
-		router.Path(s.path(path)).Handler(cors{"POST", s.limited(LimitToken, s.timely(s.placed(LimitToken, methods{http.MethodPost: s.api(h)})))})
+		add(s.path(path), cors{"POST", s.limited(LimitToken, s.timely(s.placed(LimitToken, methods{http.MethodPost: s.api(h)})))})
 	}
 	if len(s.providers.ordered) > 0 {
 		// A provider is not a browser: no CORS, no cookies.
-		router.Path(s.path("/login/{provider}/logout")).Handler(s.limited(LimitToken, s.timely(methods{http.MethodPost: s.api(s.asPart(PartProviderLogout, s.backChannelLogout))})))
+		add(s.path("/login/{provider}/logout"), s.limited(LimitToken, s.timely(methods{http.MethodPost: s.api(s.asPart(PartProviderLogout, s.backChannelLogout))})))
 	}
 	// A resource server is not a browser: no CORS.
-	router.Path(s.path("/introspect")).Handler(s.ifIntrospected(s.limited(LimitIntrospection, s.timely(s.placed(LimitIntrospection, methods{http.MethodPost: s.api(s.introspect)})))))
+	add(s.path("/introspect"), s.ifIntrospected(s.limited(LimitIntrospection, s.timely(s.placed(LimitIntrospection, methods{http.MethodPost: s.api(s.introspect)})))))
 	if s.cfg.Registration != RegistrationClosed {
 		program := func(h http.Handler) http.Handler {
 			return s.limited(LimitRegistration, s.timely(s.placed(LimitRegistration, h)))
 		}
-		router.Path(s.path("/register")).Handler(cors{"POST", program(s.inPart(PartRegistration, s.clients.Register()))})
-		router.Path(s.path("/register/{id}")).Handler(cors{"GET, PUT, DELETE", program(s.inPart(PartRegistration, s.clients.Configuration()))})
+		add(s.path("/register"), cors{"POST", program(s.inPart(PartRegistration, s.clients.Register()))})
+		add(s.path("/register/{id}"), cors{"GET, PUT, DELETE", program(s.inPart(PartRegistration, s.clients.Configuration()))})
 	}
 }
 
 // browserRoutes adds the pages: cookies, CSRF protection and no CORS.
-func (s *Server) browserRoutes(router *mux.Router) error {
+func (s *Server) browserRoutes(add route) error {
 	protection := http.NewCrossOriginProtection()
 	if err := protection.AddTrustedOrigin(s.urls.base.Scheme + "://" + s.urls.base.Host); err != nil {
 		return fmt.Errorf("authz: %w", err)
@@ -95,12 +95,12 @@ func (s *Server) browserRoutes(router *mux.Router) error {
 			message: language.Say("error.otherSite.message"), steps: []language.Text{language.Say("step.connectAgain")}}
 	})
 	protection.SetDenyHandler(foreign)
-	page := func(path string, m methods) { router.Path(s.path(path)).Handler(s.limitedPage(m)) }
+	page := func(path string, m methods) { add(s.path(path), s.limitedPage(m)) }
 	form := func(h handler) http.Handler { return protection.Handler(s.ownScheme(s.page(h), foreign)) }
 	own := func(h handler) http.Handler { return form(s.asPart(PartAccount, h)) } // what a person changes
 	for _, path := range slices.Compact([]string{s.path("/"), s.path("")}) {
 		if path != "" {
-			router.Path(path).Handler(s.limitedPage(http.HandlerFunc(s.home)))
+			add(path, s.limitedPage(http.HandlerFunc(s.home)))
 		}
 	}
 	page("/authorize", methods{http.MethodGet: s.page(s.authorize)})
@@ -172,14 +172,6 @@ func (t timely) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	r = r.WithContext(ctx)
 	r.Body = body
 	t.next.ServeHTTP(w, r)
-}
-
-// providerOf returns the provider in the path of a request.
-func providerOf(r *http.Request) string { return mux.Vars(r)["provider"] }
-
-// named notes the endpoint of each request that is observed. Every route has a template.
-func (s *Server) named(next http.Handler) http.Handler {
-	return s.noting(next, func(r *http.Request) (string, error) { return mux.CurrentRoute(r).GetPathTemplate() })
 }
 
 // path prepends the path of the issuer.

@@ -33,7 +33,7 @@ func (cs *Clients) readConfiguration(w http.ResponseWriter, req *http.Request) e
 	if client, err = cs.endPreviousToken(req.Context(), client, token); err != nil {
 		return err
 	}
-	respond(w, http.StatusOK, cs.response(client, "", token))
+	cs.response(client, "", token).write(w, http.StatusOK)
 	return nil
 }
 
@@ -179,7 +179,7 @@ func (cs *Clients) replaceConfiguration(w http.ResponseWriter, req *http.Request
 	cs.log.InfoContext(req.Context(), "client changed its registration", "client_id", client.ID, "client_name", client.Metadata.ClientName,
 		"redirect_uris", client.Metadata.RedirectURIs, "auth_method", client.Metadata.TokenEndpointAuthMethod)
 	cs.onChange(req.Context(), client)
-	respond(w, http.StatusOK, cs.response(client, secret, renewed))
+	cs.response(client, secret, renewed).write(w, http.StatusOK)
 	return nil
 }
 

@@ -51,10 +51,9 @@ type response struct {
 	localized map[string]string
 }
 
-// MarshalJSON adds the members with a language tag, whose names the client chooses.
-func (r response) MarshalJSON() ([]byte, error) {
-	type plain response
-	body, err := json.Marshal(plain(r))
+// encode returns r as JSON, with the members with a language tag, whose names the client chooses.
+func (r response) encode() ([]byte, error) {
+	body, err := json.Marshal(r)
 	if err != nil || len(r.localized) == 0 {
 		return body, err
 	}
@@ -64,6 +63,12 @@ func (r response) MarshalJSON() ([]byte, error) {
 	}
 	body[len(body)-1] = ','
 	return append(body, more[1:]...), nil
+}
+
+// write answers with r.
+func (r response) write(w http.ResponseWriter, status int) {
+	body, err := r.encode()
+	respondBytes(w, status, body, err)
 }
 
 // Register returns the client registration endpoint (RFC 7591 section 3): POST of client
@@ -108,7 +113,7 @@ func (cs *Clients) register(w http.ResponseWriter, req *http.Request) error {
 		return err
 	}
 	cs.registered(req.Context(), client)
-	respond(w, http.StatusCreated, cs.response(client, secret, token))
+	cs.response(client, secret, token).write(w, http.StatusCreated)
 	return nil
 }
 
@@ -132,10 +137,12 @@ func readRequest(w http.ResponseWriter, req *http.Request) (request, error) {
 
 func parseRequest(body []byte) (request, error) {
 	var asked request
-	for _, v := range []any{&asked, &asked.members} {
-		if err := strictjson.Unmarshal(body, v, strictjson.Options{MaxBytes: maxBody}); err != nil {
-			return request{}, invalidMetadata("", "%s", strings.TrimPrefix(err.Error(), "strictjson: "))
-		}
+	err := strictjson.Unmarshal(body, &asked, strictjson.Options{MaxBytes: maxBody})
+	if err == nil {
+		err = json.Unmarshal(body, &asked.members) // what is ambiguous has been refused
+	}
+	if err != nil {
+		return request{}, invalidMetadata("", "%s", strings.TrimPrefix(err.Error(), "strictjson: "))
 	}
 	return asked, nil
 }

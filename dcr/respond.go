@@ -193,6 +193,11 @@ var challenge = metadata.Challenge{Scheme: "Bearer", Params: []metadata.Param{{N
 // respond writes v as JSON that caches must not store (RFC 7591 section 3.2.1).
 func respond(w http.ResponseWriter, status int, v any) {
 	body, err := json.Marshal(v)
+	respondBytes(w, status, body, err)
+}
+
+// respondBytes is [respond] for encoded JSON; err is why there is none.
+func respondBytes(w http.ResponseWriter, status int, body []byte, err error) {
 	if err != nil {
 		status, body = http.StatusServiceUnavailable, []byte(`{"error":"`+codeUnavailable+`"}`)
 	}

@@ -56,15 +56,25 @@ func From(ctx context.Context) ID {
 // With returns a context that carries id.
 func With(ctx context.Context, id ID) context.Context { return context.WithValue(ctx, key{}, id) }
 
-// Begin returns r with an id in its context, and sets [Header] in the response. If the context
-// has an id already, Begin returns r as it is.
+// Begin returns r with the context of [Begun]: r as it is, if that has an id already.
 func Begin(w http.ResponseWriter, r *http.Request) *http.Request {
-	if From(r.Context()).Own != "" {
+	ctx := Begun(w, r)
+	if ctx == r.Context() {
 		return r
+	}
+	return r.WithContext(ctx)
+}
+
+// Begun returns the context of r with an id, and sets [Header] in the response. If the context has an
+// id already, Begun returns it as it is. Use it in place of [Begin] to put more into the context.
+func Begun(w http.ResponseWriter, r *http.Request) context.Context {
+	ctx := r.Context()
+	if From(ctx).Own != "" {
+		return ctx
 	}
 	id := ID{Own: rand.Text(), Parent: parentIn(r.Header), Trace: traceIn(r.Header)}
 	w.Header().Set(Header, id.Own)
-	return r.WithContext(With(r.Context(), id))
+	return With(ctx, id)
 }
 
 // parentIn returns the id that the caller sent, or the empty string if it cannot be logged.

@@ -135,6 +135,9 @@ func parseTarget(target string) (*url.URL, error) {
 	if err == nil {
 		why = unfitTarget(u)
 	}
+	if why == "" && strings.HasSuffix(target, "#") {
+		why = "leave out the # at its end"
+	}
 	if why == "" {
 		return u, nil
 	}
@@ -158,16 +161,17 @@ func unfitTarget(u *url.URL) string {
 		return "leave out the user name and the password"
 	case u.Fragment != "":
 		return "leave out what follows #"
+	case u.ForceQuery:
+		return "leave out the ? at its end"
 	}
 	return ""
 }
 
-// nothing returns an error if no request was answered, except where TLS is at fault: that is a
-// finding.
+// nothing returns an error if no request was answered, except where that is a finding.
 func (w *walker) nothing() error {
 	var first *exchange
 	for _, e := range w.exchanges {
-		if e.status > 0 || e.failure == failTLS {
+		if e.status > 0 || e.failure == failTLS || e.failure == failLimited || e.failure == failHeader {
 			return nil
 		}
 		if first == nil {

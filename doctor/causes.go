@@ -19,6 +19,7 @@ var causes = []cause{
 		"open", "wrong-", "unsigned-", "unknown-", "stream-", "revisions-", "challenge-", "resource-", "metadata-", "server-metadata-", "cors-",
 	}},
 	{"resource-metadata-locked", func(w *walk) bool { return w.resource() == nil }, []string{"server-metadata-", "cors-"}},
+	{"metadata-redirected-away", func(w *walk) bool { return w.resource() == nil }, []string{"server-metadata-", "resource-metadata-redirected"}},
 	{"resource-metadata-missing", func(*walk) bool { return true }, []string{"server-metadata-missing", "server-metadata-locked"}},
 }
 

@@ -39,7 +39,11 @@ var callChecks = []check{
 		if list := w.call("call.list"); list.code() == http.StatusUnauthorized || list != nil && list.open() != "" {
 			return nil
 		}
-		return calls(firstCalls, (*exchange).opens)(w)
+		found := calls(firstCalls, (*exchange).opens)(w)
+		if len(found) > 0 && w.call("call.list").opens() {
+			found[0] += ", to tools/list too"
+		}
+		return found
 	}},
 	{Entry{
 		ID: "open-at-first", Severity: Note, Rule: "MCP Token Handling; MCP Error Handling",
@@ -52,7 +56,7 @@ var callChecks = []check{
 	}},
 	{Entry{
 		ID: "sign-in-page", Severity: Error, Rule: "MCP Error Handling; RFC 9728 section 5.1",
-		Title:    "The server redirects programs to a page",
+		Title:    "The server redirects programs to a page, or answers with one",
 		Symptoms: []string{"Unexpected token '<'", "expected JSON, got HTML", "client follows a redirect to a login page"},
 		Mend:     "Answer 401 with a challenge. A proxy that signs people in (forward-auth, access) must leave the path of the server, and /.well-known/, to the server.",
 		Mends:    map[string]string{"Cloudflare": "add a bypass policy of Access for the path of the server and for /.well-known/."},
@@ -117,6 +121,8 @@ func calls(places []string, fault func(*exchange) bool) func(*walk) []string {
 				more := ""
 				if at := e.get("Location"); at != "" {
 					more = " and leads to " + quoted(at)
+				} else if e.page() {
+					more = " with a page"
 				}
 				return []string{e.String() + more}
 			}

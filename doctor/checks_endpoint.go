@@ -179,8 +179,11 @@ var browserChecks = []check{
 		Symptoms: []string{"blocked by CORS policy", "Failed to fetch"},
 		Mend:     "Nothing, if no client is a page. Else allow every origin at the server, at all metadata, and at the token and registration endpoints.",
 	}, func(w *walk) []string {
-		asked := slices.ContainsFunc(w.exchanges, func(e *exchange) bool { return e.answered() && e.sent.Get("Origin") != "" })
-		return saw(asked && !w.forPages(), "no answer has Access-Control-Allow-Origin")
+		at := slices.IndexFunc(w.exchanges, func(e *exchange) bool { return e.answered() && e.method == http.MethodOptions })
+		if at < 0 || w.forPages() {
+			return nil
+		}
+		return []string{"no preflight is permitted; " + w.exchanges[at].String()}
 	}},
 	{Entry{
 		ID: "cors-credentials", Severity: Warning, Rule: "Fetch section 3.3.5; OWASP ASVS",
@@ -207,9 +210,12 @@ func cors(id, what, mend string) Entry {
 	}
 }
 
-// forPages reports whether some answer is for pages in a browser: who allows none has none in mind.
+// forPages reports whether some preflight is permitted: who permits none has no pages in mind. Many
+// documents are for every origin because a web server adds that.
 func (w *walk) forPages() bool {
-	return slices.ContainsFunc(w.exchanges, func(e *exchange) bool { return e.get("Access-Control-Allow-Origin") != "" })
+	return slices.ContainsFunc(w.exchanges, func(e *exchange) bool {
+		return e.method == http.MethodOptions && e.get("Access-Control-Allow-Origin") != ""
+	})
 }
 
 // meant looks only at servers that are for pages.

@@ -77,7 +77,7 @@ var reachChecks = []check{
 				found = append(found, e.String())
 			}
 		}
-		return few(unique(found))
+		return saw(len(found) > 0, strings.Join(few(unique(found)), "; "))
 	}},
 	{Entry{
 		ID: "server-fault", Severity: Error, Rule: "RFC 9110 section 15.6",

@@ -164,11 +164,17 @@ var tryChecks = []check{
 		Mend:     "Look at the page yourself. Answer 400 with a page where client or redirect URI are wrong, and redirect to the client with every other error: clients then learn why.",
 	}, each(func(s *server, _ *document) string {
 		var found []string
+		whats := map[string][]string{}
 		for _, t := range tries {
 			e := s.call("try." + t.name)
 			if o, _ := s.outcome(e); e.answered() && o == toUnsure && s.comes() {
-				found = append(found, fmt.Sprintf("%s%s %s", e, seenAt(e), t.what))
+				seen := e.String() + seenAt(e)
+				found, whats[seen] = append(found, seen), append(whats[seen], t.what)
 			}
+		}
+		found = unique(found)
+		for i, seen := range found {
+			found[i] = seen + " " + strings.Join(whats[seen], ", ")
 		}
 		return strings.Join(found, "; ")
 	})},

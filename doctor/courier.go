@@ -83,7 +83,7 @@ func (c *courier) ask(ctx context.Context, q question) *exchange {
 	}
 	answer, err := c.send(ctx, q, e)
 	if err != nil {
-		e.failure, e.reason = explain(ctx, err, q.url)
+		e.failure, e.reason = explain(ctx, err)
 		if whole.Err() != nil {
 			e.failure, e.reason = failBudget, "the time was over before it answered"
 		}
@@ -177,7 +177,7 @@ func plainBody(answer *http.Response, packed io.Reader) io.Reader {
 }
 
 // explain tells why a request failed.
-func explain(ctx context.Context, err error, to string) (failure, string) {
+func explain(ctx context.Context, err error) (failure, string) {
 	var forbidden *forbidden
 	var lookup *net.DNSError
 	var operation *net.OpError
@@ -197,7 +197,7 @@ func explain(ctx context.Context, err error, to string) (failure, string) {
 	case errors.As(err, &operation) && operation.Op == "dial":
 		return failConnect, text
 	case errors.As(err, &operation), errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
-		return failConnect, "the connection ended without an answer: " + text + tryTLS(to)
+		return failConnect, "the connection ended without an answer: " + text
 	case malformed(err):
 		return failHeader, text
 	}

@@ -36,7 +36,7 @@ import (
 // The bounds of one examination.
 const (
 	// MaxTime is the time until an examination without a sign-in ends, whatever it has not asked by
-	// then.
+	// then. Who cancels it waits for the removal of a registration, some seconds at most.
 	MaxTime = 30 * time.Second
 	// MaxRequests bounds the requests.
 	MaxRequests = 60
@@ -181,5 +181,5 @@ func (w *walker) nothing() error {
 	if first == nil {
 		return fmt.Errorf("doctor: %w: the time was over", ErrNothing)
 	}
-	return fmt.Errorf("doctor: %w: %s: %s", ErrNothing, clean(first.url), first.reason)
+	return fmt.Errorf("doctor: %w: %s: %s", ErrNothing, clean(first.url), first.reason+first.tryTLS())
 }

@@ -143,9 +143,9 @@ func (w *walk) unknown() string {
 // loopback reports whether a host is this machine. Names have no case (RFC 4343 section 2).
 func loopback(host string) bool { return metadata.IsLoopbackHost(strings.ToLower(host)) }
 
-// tryTLS tells to try https, where a connection with http ends without an answer.
-func tryTLS(to string) string {
-	if strings.HasPrefix(to, "http:") {
+// tryTLS tells to try https, where a connection with http ended without an answer.
+func (e *exchange) tryTLS() string {
+	if strings.HasPrefix(e.url, "http:") && e.failure == failConnect && e.wrote {
 		return " (if TLS is spoken at this port, write https://)"
 	}
 	return ""

@@ -18,8 +18,8 @@ import (
 
 // The bounds of a sign-in, beside those of the rest of an examination.
 const (
-	// MaxSignInRequests bounds the requests with a sign-in or a token, beside [MaxRequests]; what
-	// removes the registration and the grant again is among them.
+	// MaxSignInRequests bounds the requests with a sign-in, beside [MaxRequests]; what removes the
+	// registration and the grant again is among them. Those with [Options].Token are among MaxRequests.
 	MaxSignInRequests = 40
 	// MaxWait is how long an examination waits for the person.
 	MaxWait = 5 * time.Minute

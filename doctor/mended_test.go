@@ -2,6 +2,7 @@ package doctor_test
 
 import (
 	"errors"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -53,17 +54,29 @@ func TestLandingPage(t *testing.T) {
 	}
 }
 
-// TestLateToken: a server that asks for a token when tools are listed stops nobody; one that does not
-// is open.
+// TestLateToken: a server that asks for a token when tools are listed or called stops nobody; one that
+// does not is open.
 func TestLateToken(t *testing.T) {
-	s := healthy(notes, issuer)
-	lazy(s)
-	if report := examined(t, s); len(stops(report)) > 0 || found(report, "open") != nil {
-		t.Errorf("%+v", report)
+	for _, change := range []func(*stable){lazy, func(s *stable) {
+		s.with("POST "+notes, func(w http.ResponseWriter, r *http.Request) {
+			body, _ := io.ReadAll(r.Body)
+			r.Body = io.NopCloser(strings.NewReader(string(body)))
+			if r.Header.Get("Authorization") == "" && !strings.Contains(string(body), "tools/call") {
+				empty(w, r)
+				return
+			}
+			s.guard(w, r)
+		})
+	}} {
+		s := healthy(notes, issuer)
+		change(s)
+		if report := examined(t, s); len(stops(report)) > 0 || found(report, "open") != nil || found(report, "open-at-first") == nil {
+			t.Errorf("%+v", report)
+		}
 	}
-	s = healthy(notes, issuer)
+	s := healthy(notes, issuer)
 	s.with("POST "+notes, empty)
-	if f := found(examined(t, s), "open"); f == nil || !strings.HasSuffix(f.Saw, "to tools/list too") {
+	if f := found(examined(t, s), "open"); f == nil || !strings.HasSuffix(f.Saw, "to tools/list and tools/call too") {
 		t.Errorf("%+v", f)
 	}
 }

@@ -77,12 +77,12 @@ func (p *play) call() string {
 	switch {
 	case p.signsInAt(e), p.beginsGET && p.signsInAt(p.walk.call("call.stream")):
 		return ""
-	case e.opens() && p.walk.call("call.list").code() == http.StatusUnauthorized:
+	case e.opens() && p.walk.use().code() == http.StatusUnauthorized:
 		return ""
 	}
 	p.open, p.at = e.open(), e.String()
-	if list := p.walk.call("call.list"); p.open == "" && e.opens() && list != nil {
-		p.open = list.open()
+	if use := p.walk.use(); p.open == "" && e.opens() && use != nil {
+		p.open = use.open()
 	}
 	if p.open != "" {
 		return ""

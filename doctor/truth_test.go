@@ -149,7 +149,7 @@ func TestTimeIsNoFault(t *testing.T) {
 					t.Fatalf("after %s: %v", time.Since(begin), err)
 				}
 				for _, f := range report.Findings {
-					if !slices.Contains([]string{"slow", "not-finished", "unreachable"}, f.ID) || f.ID == "unreachable" && !strings.Contains(name, "too slow") {
+					if f.ID != "slow" && f.ID != "not-finished" {
 						t.Errorf("%s: %s", f.ID, f.Saw)
 					}
 				}

@@ -26,5 +26,5 @@ func (e *exchange) opens() bool { return e.code()/100 == 2 && e.media() != "text
 
 // page reports whether a program is sent to a page.
 func (e *exchange) page() bool {
-	return e.redirect() && !e.moved() || e.media() == "text/html" && (e.code() == http.StatusForbidden || e.code() == http.StatusOK)
+	return e.redirect() && !e.moved() || e.media() == "text/html" && (e.code() == http.StatusForbidden || e.code()/100 == 2)
 }

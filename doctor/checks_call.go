@@ -65,7 +65,7 @@ var callChecks = []check{
 		Mend:     "Answer 401 before the body, the session and the protocol version are read. Clients do not sign in at 400, 403, 404 or 405.",
 		Clients:  everyone,
 	}, calls(firstCalls, func(e *exchange) bool {
-		return e.status >= 400 && e.status < 500 && e.status != http.StatusUnauthorized && e.media() != "text/html"
+		return e.status >= 300 && e.status < 500 && e.status != http.StatusUnauthorized && !e.redirect() && !e.page()
 	})},
 	{Entry{
 		ID: "unknown-method-open", Severity: Warning, Rule: "MCP Token Handling",

@@ -207,7 +207,7 @@ func (v *doctorVerb) list(p *program) error {
 	}
 	for _, e := range doctor.Catalogue() {
 		stops := cmp.Or(strings.Join(e.Clients, ", "), "nobody")
-		if _, err := fmt.Fprintf(p.stdout, "%-8s %-32s %s\n         %s (stops %s)\n", e.Severity, e.ID, e.Title, e.Rule, stops); err != nil {
+		if _, err := fmt.Fprintf(p.stdout, "%-8s %-32s %s\n         %s (can stop %s)\n", e.Severity, e.ID, e.Title, e.Rule, stops); err != nil {
 			return err
 		}
 	}

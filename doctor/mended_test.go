@@ -129,6 +129,15 @@ func TestElsewhereOnLoopback(t *testing.T) {
 	}
 }
 
+// TestTwoNamesOfLoopback: a link to another name of this machine is asked.
+func TestTwoNamesOfLoopback(t *testing.T) {
+	target, _ := onNetwork(t, httptest.NewServer, func(s *stable) { s.challenge = strings.Replace(s.challenge, "127.0.0.1", "localhost", 1) })
+	report, err := doctor.Check(t.Context(), target, doctor.Options{Register: true})
+	if err != nil || len(stops(report)) != 1 || !slices.Equal(above(report)[:1], []string{"challenge-elsewhere"}) || strings.Contains(found(report, "challenge-elsewhere").Saw, "not asked") {
+		t.Errorf("%v, %+v", err, report)
+	}
+}
+
 // TestUpperCase: localhost is this machine in any case, so that http is no fault there.
 func TestUpperCase(t *testing.T) {
 	target, _ := onNetwork(t, httptest.NewServer, func(*stable) {})

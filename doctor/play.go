@@ -71,7 +71,7 @@ func (w *walk) way(p profile) Way {
 // call needs a 401.
 func (p *play) call() string {
 	e := p.walk.call("call.session")
-	if e == nil {
+	if e.open() != "" {
 		e = p.walk.call("call.stateless")
 	}
 	switch {

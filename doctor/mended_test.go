@@ -81,6 +81,22 @@ func TestLateToken(t *testing.T) {
 	}
 }
 
+// TestLimitedAfterRefusal: a server of sessions alone that asks to come later at initialize stops nobody,
+// as far as is known: clients go on to initialize after the refusal of the other revision.
+func TestLimitedAfterRefusal(t *testing.T) {
+	s := healthy(notes, issuer)
+	s.with("POST "+notes, func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Mcp-Protocol-Version") == "2026-07-28" {
+			w.WriteHeader(http.StatusBadRequest)
+			return
+		}
+		later("60")(w, r)
+	})
+	if report := examined(t, s.withoutToken()); len(stops(report)) > 0 || found(report, "rate-limited") == nil {
+		t.Errorf("%+v", report)
+	}
+}
+
 // TestElsewhere: metadata at another origin is asked where that is permitted, and else nobody knows
 // what clients find there.
 func TestElsewhere(t *testing.T) {

@@ -71,8 +71,8 @@ func (w *walk) way(p profile) Way {
 // call needs a 401.
 func (p *play) call() string {
 	e := p.walk.call("call.session")
-	if e.open() != "" {
-		e = p.walk.call("call.stateless")
+	if first := p.walk.call("call.stateless"); e == nil || e.open() != "" && p.signsInAt(first) {
+		e = first
 	}
 	switch {
 	case p.signsInAt(e), p.beginsGET && p.signsInAt(p.walk.call("call.stream")):

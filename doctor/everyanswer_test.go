@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"gatehouse.example/doctor"
 )
 
 // TestEveryAnswer: whatever is answered in whatever place, the table and the findings of one report
@@ -36,7 +38,12 @@ func TestEveryAnswer(t *testing.T) {
 				if !linked {
 					s.challenge = "Bearer"
 				}
-				report := examined(t, s)
+				o := options(s.open())
+				o.Register, o.Token = place == "register" || place == "authorize", ""
+				report, err := doctor.Check(t.Context(), s.target, o)
+				if err != nil {
+					t.Fatal(err)
+				}
 				for id, clients := range stops(report) {
 					if got := slices.Sorted(slices.Values(named(report, id))); !slices.Equal(got, slices.Sorted(slices.Values(clients))) {
 						t.Errorf("%s at %s (linked: %t): %s names %v, by the table it stops %v; found %v", name, place, linked, id, got, clients, above(report))

@@ -9,12 +9,6 @@ import (
 	"gatehouse.example/metadata"
 )
 
-// firstCalls are the requests with which clients begin, without a token.
-var firstCalls = []string{"call.stateless", "call.session"}
-
-// withoutToken are all requests to the protected server that have no token.
-var withoutToken = []string{"call.stateless", "call.session", "call.unknown", "call.stream"}
-
 // callChecks are about the status of answers to requests without a token.
 var callChecks = []check{
 	{Entry{
@@ -23,17 +17,34 @@ var callChecks = []check{
 		Symptoms: []string{"connected but no sign-in", "client never asks to sign in", "tools fail with unauthorized after connecting"},
 		Mend:     "Judge every request before the protocol: 401 with a challenge for each POST, GET and DELETE without a token. Clients begin a sign-in at a 401, not at an error inside of an answer.",
 		Clients:  everyone,
-	}, calls(firstCalls, func(e *exchange) bool { return e.status >= 200 && e.status < 300 })},
+	}, func(w *walk) []string {
+		use := w.use()
+		if use.code() == http.StatusUnauthorized || use != nil && use.open() != "" {
+			return nil
+		}
+		found := calls(firstCalls, (*exchange).opens)(w)
+		if len(found) > 0 && use.opens() {
+			found[0] += ", to tools/list and tools/call too"
+		}
+		return found
+	}},
+	{Entry{
+		ID: "open-at-first", Severity: Note, Rule: "MCP Token Handling; MCP Error Handling",
+		Title:    "The server asks for a token only when its tools are used",
+		Symptoms: []string{"connected, and the sign-in comes at the first tool", "works until tools are listed"},
+		Mend:     "Nothing, if that is on purpose: clients sign in at the first 401. Else judge every request before the protocol.",
+	}, func(w *walk) []string {
+		return saw(w.use().code() == http.StatusUnauthorized,
+			fmt.Sprintf("%s, and %s answers 401", w.call("call.session"), map[bool]string{true: "tools/list", false: "tools/call"}[w.call("call.tool") == nil]))
+	}},
 	{Entry{
 		ID: "sign-in-page", Severity: Error, Rule: "MCP Error Handling; RFC 9728 section 5.1",
-		Title:    "The server redirects programs to a page",
+		Title:    "The server redirects programs to a page, or answers with one",
 		Symptoms: []string{"Unexpected token '<'", "expected JSON, got HTML", "client follows a redirect to a login page"},
 		Mend:     "Answer 401 with a challenge. A proxy that signs people in (forward-auth, access) must leave the path of the server, and /.well-known/, to the server.",
 		Mends:    map[string]string{"Cloudflare": "add a bypass policy of Access for the path of the server and for /.well-known/."},
 		Clients:  everyone,
-	}, calls(withoutToken, func(e *exchange) bool {
-		return e.redirect() && !e.moved() || e.media() == "text/html" && (e.status == http.StatusForbidden || e.status == http.StatusOK)
-	})},
+	}, calls(messages, (*exchange).page)},
 	{Entry{
 		ID: "target-moved", Severity: Warning, Rule: "RFC 9110 section 15.4; MCP Canonical Server URI",
 		Title:    "The URL redirects to another URL of this host",
@@ -54,7 +65,7 @@ var callChecks = []check{
 		Mend:     "Answer 401 before the body, the session and the protocol version are read. Clients do not sign in at 400, 403, 404 or 405.",
 		Clients:  everyone,
 	}, calls(firstCalls, func(e *exchange) bool {
-		return e.status >= 400 && e.status < 500 && e.status != http.StatusUnauthorized && e.media() != "text/html"
+		return e.status >= 300 && e.status < 500 && e.status != http.StatusUnauthorized && !e.redirect() && !e.page()
 	})},
 	{Entry{
 		ID: "unknown-method-open", Severity: Warning, Rule: "MCP Token Handling",
@@ -93,6 +104,8 @@ func calls(places []string, fault func(*exchange) bool) func(*walk) []string {
 				more := ""
 				if at := e.get("Location"); at != "" {
 					more = " and leads to " + quoted(at)
+				} else if e.page() {
+					more = " with a page"
 				}
 				return []string{e.String() + more}
 			}
@@ -103,7 +116,7 @@ func calls(places []string, fault func(*exchange) bool) func(*walk) []string {
 
 // unauthorized returns the first answer with 401 to a request without a token.
 func (w *walk) unauthorized() *exchange {
-	for _, place := range firstCalls {
+	for _, place := range challenged {
 		if e := w.call(place); e.answered() && e.status == http.StatusUnauthorized {
 			return e
 		}
@@ -152,7 +165,7 @@ var challengeChecks = []check{
 			return nil
 		}
 		_, err := metadata.ParseChallenges(e.header.Values("WWW-Authenticate"))
-		return saw(err != nil, "WWW-Authenticate is "+quoted(strings.Join(e.header.Values("WWW-Authenticate"), ", ")))
+		return saw(err != nil && !e.vast(), "WWW-Authenticate is "+quoted(strings.Join(e.header.Values("WWW-Authenticate"), ", ")))
 	}},
 	{Entry{
 		ID: "challenge-empty", Severity: Error, Rule: "RFC 6749 section 3.3; RFC 6750 section 3",
@@ -173,7 +186,6 @@ var challengeChecks = []check{
 		Title:    "The challenge is not for bearer tokens",
 		Symptoms: []string{"browser shows a password dialog", "client asks for a user name and password"},
 		Mend:     "Send the scheme Bearer. A proxy that asks for Basic must not stand in front of the server.",
-		Clients:  everyone,
 	}, func(w *walk) []string {
 		e := w.unauthorized()
 		if e.get("WWW-Authenticate") == "" {
@@ -213,14 +225,24 @@ var challengeChecks = []check{
 	})},
 	{Entry{
 		ID: "challenge-url", Severity: Error, Rule: "RFC 9728 section 5.1",
-		Title:    "resource_metadata is not an absolute URL of this server",
-		Symptoms: []string{"Invalid URL", "client fetches http://localhost or an internal name"},
-		Mend:     "Write the URL that clients outside use. Behind a proxy set the public URL in the configuration instead of taking it from the request.",
-		Clients:  everyone,
+		Title:    "resource_metadata is not an absolute URL",
+		Symptoms: []string{"Invalid URL", "client ignores resource_metadata"},
+		Mend:     "Write the whole URL, with https://.",
 	}, onChallenge(func(w *walk, c metadata.Challenge) string {
 		at, named := c.Get("resource_metadata")
-		return when(named && !sameOrigin(at, w.target), "resource_metadata is "+quoted(at))
+		return when(named && !askable(at), "resource_metadata is "+quoted(at))
 	})},
+	{Entry{
+		ID: "challenge-elsewhere", Severity: Warning, Rule: "RFC 9728 section 3.3; RFC 9728 section 5.1",
+		Title:    "resource_metadata is at another origin than the server",
+		Symptoms: []string{"client fetches http://localhost or an internal name", "client ignores resource_metadata"},
+		Mend: "Nothing, if that is on purpose and resource in the document is the URL of the server: name the host with --allow-host to have it asked. " +
+			"Else write the URL that clients outside use: behind a proxy, set the public URL in the configuration instead of taking it from the request.",
+		Clients: []string{geminiCLI},
+	}, func(w *walk) []string {
+		more := when(w.unlinked() != "", ", which was not asked")
+		return saw(w.away() != "", "resource_metadata is "+quoted(w.away())+more)
+	}},
 	{Entry{
 		ID: "challenge-error", Severity: Warning, Rule: "RFC 6750 section 3.1",
 		Title:    "A request without a token is told that its token is wrong",

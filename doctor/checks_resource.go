@@ -65,13 +65,7 @@ var placeChecks = []check{
 		Symptoms: []string{"does not implement OAuth 2.0 Protected Resource Metadata", "client registers at the wrong server", "404 for /register at the server itself"},
 		Mend:     "Serve a JSON document with resource and authorization_servers at /.well-known/oauth-protected-resource followed by the path of the server.",
 		Clients:  everyone,
-	}, func(w *walk) []string {
-		var seen []string
-		for _, d := range w.places {
-			seen = append(seen, d.exchange.String())
-		}
-		return saw(!w.alone && w.resource() == nil && len(seen) > 0, strings.Join(seen, "; "))
-	}},
+	}, func(w *walk) []string { return saw(len(w.without()) > 0, strings.Join(w.without(), "; ")+w.noGuess()) }},
 	{Entry{
 		ID: "resource-metadata-broken-link", Severity: Error, Rule: "RFC 9728 section 5.1",
 		Title:    "The challenge names resource metadata that is not there",
@@ -99,7 +93,7 @@ var placeChecks = []check{
 	}, func(w *walk) []string {
 		for _, d := range w.places {
 			inserted := strings.HasSuffix(strings.TrimSuffix(d.url, "/"), insertedPath(w.target))
-			if inserted && sameOrigin(d.url, w.target) && !d.found() && w.resource() != nil && w.resource().form != "root" {
+			if inserted && sameOrigin(d.url, w.target) && !d.found() && d.open() == "" && w.resource() != nil && w.resource().form != "root" {
 				return []string{d.exchange.String()}
 			}
 		}
@@ -114,7 +108,7 @@ var placeChecks = []check{
 	}, func(w *walk) []string {
 		begin := w.resource()
 		wrong := begin != nil && begin.form == "root" && !slices.ContainsFunc(w.places, func(d *document) bool {
-			return d.form != "root" && d.code() != http.StatusNotFound
+			return d.form != "root" && !d.absent()
 		}) && insertedPath(w.target) != insertedPath(origin(w.target))
 		return saw(wrong, fmt.Sprintf("%s alone has a document", origin(w.target)+"/.well-known/oauth-protected-resource"))
 	}},
@@ -172,6 +166,37 @@ var placeChecks = []check{
 		}
 		return nil
 	}},
+}
+
+// absent reports whether a place says that it has no document.
+func (d *document) absent() bool {
+	return d.code() >= 400 && d.code() < 500 && d.code() != http.StatusUnauthorized && d.code() != http.StatusForbidden
+}
+
+// without returns the places that have no resource metadata, if none has: nil where one answers
+// something else, or where it is not known.
+func (w *walk) without() (seen []string) {
+	if w.alone || w.resource() != nil || w.unknown() != "" {
+		return nil
+	}
+	for _, d := range w.places {
+		if !d.absent() {
+			return nil
+		}
+		seen = append(seen, d.exchange.String())
+	}
+	return seen
+}
+
+// noGuess tells that the origin is no authorization server either, which clients take for one where
+// no metadata names one (MCP 2025-03-26).
+func (w *walk) noGuess() string {
+	for _, s := range w.servers {
+		if s.guessed && s.unfound() != "" {
+			return "; nor is there metadata of an authorization server at " + clean(s.issuer) + ", which clients then guess"
+		}
+	}
+	return ""
 }
 
 // onPlace looks at the resource metadata in one place.

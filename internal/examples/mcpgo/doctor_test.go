@@ -34,7 +34,7 @@ func found(t *testing.T, target, token string) (ids []string) {
 // metadata that mcp-go serves, is open to everybody.
 func TestDoctor(t *testing.T) {
 	issuer := middlewaretest.NewIssuer(t)
-	want := []string{"no-way-in", "token-error-shape", "grant-refresh", "iss-missing", "public-clients", "token-cacheable", "cors-token"}
+	want := []string{"no-way-in", "token-error-shape", "iss-missing", "public-clients", "token-cacheable", "cors-token", "grant-types-missing"}
 	resource := start(t, issuer.URL())
 	if got := found(t, resource, ""); !slices.Equal(got, want) {
 		t.Errorf("behind the guard: %q, want %q", got, want)

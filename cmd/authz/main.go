@@ -67,7 +67,10 @@ func main() {
 	quietRedis()
 	p := newProgram(os.Environ(), os.Stdin, os.Stdout, os.Stderr)
 	p.passwordCheckers = passwords.ThisProgram
-	p.beforeAnswers = collectSeldom
+	p.beforeAnswers = func(ctx context.Context) {
+		collectSeldom()
+		go giveBack(ctx)
+	}
 	os.Exit(p.run(listener.Signalled(context.Background()), os.Args[1:]))
 }
 
@@ -114,8 +117,8 @@ type program struct {
 	rand   io.Reader
 	grace  time.Duration // time for requests in flight after the end of a server
 
-	passwordCheckers func() *exec.Cmd // processes that check passwords; nil for none
-	beforeAnswers    func()           // called once a server is about to answer
+	passwordCheckers func() *exec.Cmd      // processes that check passwords; nil for none
+	beforeAnswers    func(context.Context) // called once a server is about to answer
 
 	hangups    func() (signals chan os.Signal, stop func()) // of a server; nil for none
 	reloadRest time.Duration                                // the least time between two reloads
@@ -125,7 +128,7 @@ type program struct {
 func newProgram(environ []string, stdin io.Reader, stdout, stderr io.Writer) *program {
 	return &program{
 		env: settings.NewEnvironment(environ), stdin: stdin, stdout: stdout, stderr: stderr,
-		rand: rand.Reader, grace: listener.Grace, hangups: hangups, reloadRest: reloadRest, beforeAnswers: func() {},
+		rand: rand.Reader, grace: listener.Grace, hangups: hangups, reloadRest: reloadRest, beforeAnswers: func(context.Context) {},
 	}
 }
 

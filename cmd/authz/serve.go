@@ -107,7 +107,7 @@ func (p *program) serve(ctx context.Context, now *serving, st *site, l *loaded, 
 	go reportProviders(ctx, front, st.log) // it may take seconds, and nothing waits for it
 	p.announce(ctx, s, st, l.relaxed, front)
 	public = recorded.over(public, harmlessAtServer)
-	p.beforeAnswers()
+	p.beforeAnswers(ctx)
 	return runWith(ctx, func() error { return st.serve(ctx, public, admin) }, work...)
 }
 

@@ -1,0 +1,46 @@
+package main
+
+import (
+	"os"
+	"strconv"
+	"strings"
+)
+
+// pages is a range of addresses.
+type pages struct{ from, to uintptr }
+
+// unchangedPages returns the parts of this program's file that are in memory as they are in the file,
+// from the description of all mappings (proc_pid_smaps): those that nobody may write and of which no
+// page has been changed, as a linker at run time changes pages of tables. They can leave memory, and
+// come back from the file, at any time.
+func unchangedPages(mappings string) (found []pages) {
+	program, err := os.Executable()
+	if err != nil {
+		return nil
+	}
+	var at pages
+	for line := range strings.Lines(mappings) {
+		fields := strings.Fields(line)
+		switch {
+		case len(fields) >= 6 && strings.Contains(fields[0], "-") && !strings.HasSuffix(fields[0], ":"):
+			at = pages{}
+			if strings.HasPrefix(fields[1], "r-") && fields[1][3] == 'p' && strings.Join(fields[5:], " ") == program {
+				at = rangeOf(fields[0])
+			}
+		case len(fields) == 3 && fields[0] == "Anonymous:" && fields[1] == "0" && at != (pages{}):
+			found = append(found, at)
+		}
+	}
+	return found
+}
+
+// rangeOf parses `FROM-TO` in hexadecimal digits; anything else is no range.
+func rangeOf(text string) pages {
+	before, after, _ := strings.Cut(text, "-")
+	from, errFrom := strconv.ParseUint(before, 16, strconv.IntSize)
+	to, errTo := strconv.ParseUint(after, 16, strconv.IntSize)
+	if errFrom != nil || errTo != nil || from >= to {
+		return pages{}
+	}
+	return pages{uintptr(from), uintptr(to)}
+}

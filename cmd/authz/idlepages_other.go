@@ -3,4 +3,4 @@
 package main
 
 // releaseProgram does nothing: other systems describe their mappings in other ways.
-func releaseProgram([]pages) {}
+func releaseProgram([]stretch) {}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -22,9 +23,9 @@ func unchangedPages(mappings string) (found []stretch) {
 	for line := range strings.Lines(mappings) {
 		fields := strings.Fields(line)
 		switch {
-		case len(fields) >= 6 && strings.Contains(fields[0], "-") && !strings.HasSuffix(fields[0], ":"):
+		case len(fields) >= 5 && strings.Contains(fields[0], "-"):
 			at = stretch{}
-			if strings.HasPrefix(fields[1], "r-") && fields[1][3] == 'p' && strings.Join(fields[5:], " ") == program {
+			if slices.Contains([]string{"r-xp", "r--p"}, fields[1]) && strings.Join(fields[5:], " ") == program {
 				at = rangeOf(fields[0])
 			}
 		case len(fields) == 3 && fields[0] == "Anonymous:" && fields[1] == "0" && at != (stretch{}):

@@ -35,6 +35,7 @@ func catalogue() []check {
 	return slices.Concat(
 		reachChecks, callChecks, challengeChecks, tokenChecks, placeChecks, resourceChecks,
 		serverChecks, memberChecks, wayChecks, endpointChecks, registerChecks, tryChecks, browserChecks,
+		proofChecks, matchChecks, policyChecks, unaskedChecks,
 		withTokenChecks, useChecks, signInChecks, grantChecks, refreshChecks, expiryChecks,
 	)
 }

@@ -81,6 +81,10 @@ type Options struct {
 	// ClientID is the client that signs in: public, with the redirect URI http://127.0.0.1/callback
 	// at any port. Default: the doctor registers one, and removes it again.
 	ClientID string
+	// RedirectURI, for [CheckServer] with ClientID, is a redirect URI of that client: on loopback, or with
+	// https. The authorization endpoint is tried with it, and with others that resemble it. Default:
+	// http://127.0.0.1:33418/callback.
+	RedirectURI string
 	// Roots verifies certificates. Default: those of the system.
 	Roots *x509.CertPool
 	// Transport replaces the network, for tests inside of one process. No address is judged.

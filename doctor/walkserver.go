@@ -38,7 +38,10 @@ func (w *walker) server(ctx context.Context, issuer string, guessed bool) {
 		w.ask(ctx, preflight("register.preflight", at, http.MethodPost, "content-type"))
 	}
 	s.calls = slices.Clone(w.exchanges[begin:])
-	if w.options.Register {
+	switch {
+	case w.alone:
+		w.harness(ctx, s)
+	case w.options.Register:
 		w.register(ctx, s)
 	}
 }

@@ -35,7 +35,7 @@ func catalogue() []check {
 	return slices.Concat(
 		reachChecks, callChecks, challengeChecks, tokenChecks, placeChecks, resourceChecks,
 		serverChecks, memberChecks, wayChecks, endpointChecks, registerChecks, tryChecks, browserChecks,
-		proofChecks, matchChecks, policyChecks, unaskedChecks,
+		proofChecks, matchChecks, policyChecks, pageChecks, unaskedChecks,
 		withTokenChecks, useChecks, signInChecks, grantChecks, refreshChecks, expiryChecks,
 	)
 }

@@ -26,6 +26,7 @@ func (w *walker) harness(ctx context.Context, s *server) {
 	own := w.meet(ctx, s, d)
 	if s.known.id != "" {
 		w.tryAuthorization(ctx, s, d)
+		w.signInPage(ctx, s)
 		w.vary(ctx, s, d)
 	}
 	if own != nil {

@@ -97,7 +97,9 @@ func TestHarnessZoo(t *testing.T) {
 	}
 }
 
-func harnessZoo() []animal { return slices.Concat(matchAnimals, proofAnimals, policyAnimals) }
+func harnessZoo() []animal {
+	return slices.Concat(matchAnimals, proofAnimals, policyAnimals, pageAnimals)
+}
 
 // takes returns a change of an authorization server that takes a redirect URI for a known one, and
 // everything else as ever.

@@ -145,6 +145,7 @@ func (s *stable) registerIf(w http.ResponseWriter, r *http.Request, fits func(cl
 
 // authorize knows the client that register registers.
 func (s *stable) authorize(w http.ResponseWriter, r *http.Request) {
+	protect(w.Header())
 	v := r.URL.Query()
 	switch {
 	case v.Get("client_id") != "client-of-this-test", !matches(v.Get("redirect_uri")):

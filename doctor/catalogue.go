@@ -34,7 +34,7 @@ type check struct {
 func catalogue() []check {
 	return slices.Concat(
 		reachChecks, callChecks, challengeChecks, tokenChecks, placeChecks, resourceChecks,
-		serverChecks, memberChecks, wayChecks, endpointChecks, registerChecks, tryChecks, browserChecks,
+		serverChecks, memberChecks, wayChecks, endpointChecks, registerChecks, tryChecks, browserChecks, originChecks,
 		proofChecks, matchChecks, policyChecks, pageChecks, unaskedChecks,
 		withTokenChecks, useChecks, signInChecks, grantChecks, refreshChecks, expiryChecks,
 	)

@@ -23,6 +23,7 @@ type known struct {
 // matters most comes first, and what there is no room for is listed.
 func (w *walker) harness(ctx context.Context, s *server) {
 	d := s.metadata()
+	w.fromPages(ctx, s, d)
 	own := w.meet(ctx, s, d)
 	if s.known.id != "" {
 		w.tryAuthorization(ctx, s, d)

@@ -98,7 +98,7 @@ func TestHarnessZoo(t *testing.T) {
 }
 
 func harnessZoo() []animal {
-	return slices.Concat(matchAnimals, proofAnimals, policyAnimals, pageAnimals)
+	return slices.Concat(matchAnimals, proofAnimals, policyAnimals, pageAnimals, originAnimals)
 }
 
 // takes returns a change of an authorization server that takes a redirect URI for a known one, and

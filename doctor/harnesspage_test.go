@@ -91,3 +91,12 @@ func TestPageHeaders(t *testing.T) {
 		})
 	}
 }
+
+var originAnimals = []animal{
+	{"keys for no page", "cors-keys", header("GET "+issuer+"/jwks.json", "Access-Control-Allow-Origin", ""), ""},
+	{"a preflight for no sign-out", "cors-revoke", route("OPTIONS "+issuer+"/revoke", answer(405, "", "")), ""},
+	{"no sign-out for pages", "cors-revoke", header("POST "+issuer+"/revoke", "Access-Control-Allow-Origin", ""), ""},
+	{"a registration for no page", "cors-register-answer", header("POST "+issuer+"/register", "Access-Control-Allow-Origin", ""), ""},
+	{"the authorization endpoint for pages", "cors-authorize", header("GET "+issuer+"/authorize", "Access-Control-Allow-Origin", "*"), ""},
+	{"a preflight for the authorization endpoint", "cors-authorize", route("OPTIONS "+issuer+"/authorize", permit("GET", "Content-Type")), ""},
+}

@@ -105,13 +105,13 @@ func (s *stable) openServer() {
 		s.publish(at, func() any { return s.server })
 	}
 	s.publish(s.issuer+"/jwks.json", func() any { return s.keys })
-	for _, at := range []string{"/token", "/register"} {
+	for _, at := range []string{"/token", "/register", "/revoke"} {
 		s.routes["OPTIONS "+s.issuer+at] = permit("POST", "Content-Type, Authorization, MCP-Protocol-Version")
 	}
 	s.routes["POST "+s.issuer+"/register"] = s.register
 	s.routes["POST "+s.issuer+"/token"] = answer(401, "application/json", `{"error":"invalid_client"}`,
 		"Access-Control-Allow-Origin", "*", "Cache-Control", "no-store")
-	s.routes["POST "+s.issuer+"/revoke"] = answer(200, "", "")
+	s.routes["POST "+s.issuer+"/revoke"] = answer(200, "", "", "Access-Control-Allow-Origin", "*")
 	s.routes["DELETE "+s.issuer+"/register/client-of-this-test"] = answer(204, "", "")
 	s.routes["GET "+s.issuer+"/authorize"] = s.authorize
 }

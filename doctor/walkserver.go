@@ -30,7 +30,7 @@ func (w *walker) server(ctx context.Context, issuer string, guessed bool) {
 	begin := len(w.exchanges)
 	w.browser(ctx, "server", d.url)
 	if at := w.endpoint(d, "jwks_uri"); at != "" {
-		w.ask(ctx, question{"keys", http.MethodGet, at, http.Header{"Accept": {"application/json"}}, ""})
+		w.ask(ctx, question{"keys", http.MethodGet, at, http.Header{"Accept": {"application/json"}, "Origin": {browserOrigin}}, ""})
 	}
 	w.tokenEndpoint(ctx, d)
 	w.authorizationEndpoint(ctx, d)

@@ -35,7 +35,7 @@ func catalogue() []check {
 	return slices.Concat(
 		reachChecks, callChecks, challengeChecks, tokenChecks, placeChecks, resourceChecks,
 		serverChecks, memberChecks, wayChecks, endpointChecks, registerChecks, tryChecks, browserChecks, originChecks,
-		proofChecks, matchChecks, policyChecks, pageChecks, unaskedChecks,
+		proofChecks, matchChecks, policyChecks, documentChecks, pageChecks, unaskedChecks,
 		withTokenChecks, useChecks, signInChecks, grantChecks, refreshChecks, expiryChecks,
 	)
 }

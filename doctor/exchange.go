@@ -233,6 +233,7 @@ type server struct {
 	hostile   *registration // with a redirect URI that no server may accept
 	known     known         // with which the authorization endpoint was tried
 	wrong     []wrongRegistration
+	fetched   []string // names of wrongIDs for which the server connected
 }
 
 // call returns the answer to a question of the walk, nil if it was not asked.

@@ -35,6 +35,9 @@ func (w *walker) harness(ctx context.Context, s *server) {
 	}
 	if w.options.Register {
 		w.registerWrong(ctx, s, d)
+	}
+	w.documents(ctx, s, d)
+	if w.options.Register {
 		w.registerRecorded(ctx, s, d)
 	}
 }

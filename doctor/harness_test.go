@@ -98,7 +98,7 @@ func TestHarnessZoo(t *testing.T) {
 }
 
 func harnessZoo() []animal {
-	return slices.Concat(matchAnimals, proofAnimals, policyAnimals, pageAnimals, originAnimals)
+	return slices.Concat(matchAnimals, proofAnimals, policyAnimals, pageAnimals, originAnimals, documentAnimals)
 }
 
 // takes returns a change of an authorization server that takes a redirect URI for a known one, and
@@ -192,5 +192,19 @@ func TestHarnessUnknown(t *testing.T) {
 	report := alone(t, s, func(o *doctor.Options) { o.Register, o.ClientID = false, "a-client-that-nobody-knows" })
 	if got := above(report); !slices.Equal(got, []string{"authorize-refused"}) {
 		t.Errorf("found %v", got)
+	}
+}
+
+// TestHarnessLeavesOut: what there is no room for is listed, and what matters most was asked.
+func TestHarnessLeavesOut(t *testing.T) {
+	s := healthy(notes, tenant)
+	delete(s.server, "client_id_metadata_document_supported")
+	report := alone(t, s, func(*doctor.Options) {})
+	f := found(report, "left-out")
+	if f == nil || !strings.Contains(f.Saw, "the registration of ") || strings.Contains(f.Saw, "an authorization request") {
+		t.Errorf("%+v", report.Findings)
+	}
+	if len(report.Left) > 0 {
+		t.Errorf("left %q", report.Left)
 	}
 }

@@ -7,8 +7,6 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-
-	"gatehouse.example/metadata"
 )
 
 // wrongIDs are URLs that are no client_id of a metadata document (draft-ietf-oauth-client-id-metadata-
@@ -63,7 +61,7 @@ type ear struct {
 // hear opens an address, if the target is on loopback and no test replaces the network; else it
 // returns nil.
 func (w *walker) hear() *ear {
-	if w.courier.network == nil || !metadata.IsLoopbackHost(w.url.Hostname()) {
+	if w.courier.network == nil || !loopback(w.url.Hostname()) {
 		return nil
 	}
 	listener, err := net.Listen("tcp4", "127.0.0.1:0")

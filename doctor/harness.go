@@ -5,8 +5,6 @@ import (
 	"context"
 	"net/http"
 	"net/url"
-
-	"gatehouse.example/metadata"
 )
 
 // ownWeb is the redirect URI with https of the doctor's own client. Nobody answers there.
@@ -88,7 +86,7 @@ func ownBody(redirects []string) map[string]any {
 // knownBy is a client that somebody registered.
 func knownBy(id, redirect string) known {
 	redirect = cmp.Or(redirect, ownRedirect)
-	if u, err := url.Parse(redirect); err == nil && metadata.IsLoopbackHost(u.Hostname()) {
+	if u, err := url.Parse(redirect); err == nil && loopback(u.Hostname()) {
 		return known{id: id, loopback: redirect}
 	}
 	return known{id: id, web: redirect}

@@ -7,8 +7,6 @@ import (
 	"net/url"
 	"regexp"
 	"strings"
-
-	"gatehouse.example/metadata"
 )
 
 // mistake refuses hosts that match nothing, and a redirect URI that cannot be tried.
@@ -55,7 +53,7 @@ func unfitRedirect(redirect string) string {
 		return "is not an absolute URL"
 	case u.Fragment != "" || strings.Contains(redirect, "#"):
 		return "has a fragment"
-	case u.Scheme != "https" && (u.Scheme != "http" || !metadata.IsLoopbackHost(u.Hostname())):
+	case u.Scheme != "https" && (u.Scheme != "http" || !loopback(u.Hostname())):
 		return "is not on loopback and not https"
 	}
 	return ""

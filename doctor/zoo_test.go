@@ -97,7 +97,7 @@ func TestZoo(t *testing.T) {
 	for _, a := range harnessZoo() { // in TestHarnessZoo
 		seen[a.id] = true
 	}
-	for _, a := range signInAnimals { // in TestSignInZoo
+	for _, a := range append(signInAnimals, misuseAnimals...) { // in TestSignInZoo
 		seen[a.id] = true
 	}
 	seen["revoked-token-accepted"], seen["expired-token-accepted"], seen["expiry-not-tried"] = true, true, true // in TestSignInHealthy, TestExpiry

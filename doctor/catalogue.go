@@ -34,8 +34,9 @@ type check struct {
 func catalogue() []check {
 	return slices.Concat(
 		reachChecks, callChecks, challengeChecks, tokenChecks, placeChecks, resourceChecks,
-		serverChecks, memberChecks, wayChecks, endpointChecks, registerChecks, tryChecks, browserChecks,
-		withTokenChecks, useChecks, signInChecks, grantChecks, refreshChecks, expiryChecks,
+		serverChecks, memberChecks, wayChecks, endpointChecks, registerChecks, tryChecks, browserChecks, originChecks,
+		proofChecks, matchChecks, policyChecks, documentChecks, pageChecks, unaskedChecks,
+		withTokenChecks, useChecks, signInChecks, grantChecks, misuseChecks, refreshChecks, expiryChecks,
 	)
 }
 

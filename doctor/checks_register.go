@@ -122,7 +122,7 @@ var tryChecks = []check{
 		Mend:     "Ignore the port of redirect URIs on loopback, in the comparison with those that are registered: clients listen on a free port.",
 		Clients:  []string{claudeCode, codex, vscode, geminiCLI, mcpRemote},
 	}, tried("try.port", func(e *exchange, o outcome, _ map[string][]string) string {
-		return when(o == toError, fmt.Sprintf("%s to http://127.0.0.1:45123/callback, registered is %s", e, ownRedirect))
+		return when(o == toError, fmt.Sprintf("%s to %s, registered with another port", e, redirectOf(e)))
 	})},
 	{Entry{
 		ID: "redirect-unmatched", Severity: Error, Rule: "RFC 9700 section 2.1; MCP Open Redirection",
@@ -130,7 +130,7 @@ var tryChecks = []check{
 		Symptoms: []string{"open redirector", "redirect_uri is not validated"},
 		Mend:     "Compare redirect URIs exactly, except for the port on loopback.",
 	}, tried("try.path", func(e *exchange, o outcome, _ map[string][]string) string {
-		return when(o == toSignIn || o == toClient, fmt.Sprintf("%s to %s/other, registered is %s", e, ownRedirect, ownRedirect))
+		return when(o == toSignIn || o == toClient, fmt.Sprintf("%s to %s, registered without /other", e, redirectOf(e)))
 	})},
 	{Entry{
 		ID: "state-required", Severity: Error, Rule: "RFC 6749 section 4.1.1",

@@ -23,30 +23,37 @@ type clinic struct {
 	*stable
 	t *testing.T
 
-	comeBack  func(url.Values)                           // changes the authorization response
-	tell      func(form url.Values, said map[string]any) // changes an answer with tokens
-	strange   bool                                       // issues tokens for any resource
-	opaque    bool                                       // tokens are not JWTs
-	trusting  func(*http.Request, string) bool           // accepts a token that is not valid, or in no header
-	demanding func(*http.Request, grant) int             // refuses a valid token with a status
-	stepUp    string                                     // the challenge for too few scopes
-	unknown   int                                        // the status for an unknown session
-	unguarded bool                                       // a session needs no token
-	forgetful bool                                       // a code can be redeemed again
-	sticky    bool                                       // refresh tokens are kept
-	lenient   bool                                       // replaced refresh tokens work
-	strict    bool                                       // ... and a second use at once ends the grant
-	explicit  bool                                       // a refresh must name the resource
-	hasty     bool                                       // a refused refresh uses the token up
-	lasting   bool                                       // tokens survive revocation
-	mortal    bool                                       // tokens are refused after their end
-	wait      time.Duration                              // how long the examination may wait for that
+	comeBack      func(url.Values)                           // changes the authorization response
+	tell          func(form url.Values, said map[string]any) // changes an answer with tokens
+	strange       bool                                       // issues tokens for any resource
+	opaque        bool                                       // tokens are not JWTs
+	trusting      func(*http.Request, string) bool           // accepts a token that is not valid, or in no header
+	demanding     func(*http.Request, grant) int             // refuses a valid token with a status
+	stepUp        string                                     // the challenge for too few scopes
+	unknown       int                                        // the status for an unknown session
+	unguarded     bool                                       // a session needs no token
+	forgetful     bool                                       // a code can be redeemed again
+	patient       bool                                       // a refusal does not use a code up
+	careless      string                                     // what is not compared with the code
+	wrongVerifier string                                     // the error for it
+	asking        bool                                       // nobody comes back without a person
+	sticky        bool                                       // refresh tokens are kept
+	lenient       bool                                       // replaced refresh tokens work
+	strict        bool                                       // ... and a second use at once ends the grant
+	explicit      bool                                       // a refresh must name the resource
+	hasty         bool                                       // a refused refresh uses the token up
+	lasting       bool                                       // tokens survive revocation
+	mortal        bool                                       // tokens are refused after their end
+	wait          time.Duration                              // how long the examination may wait for that
 
 	mu       sync.Mutex
 	access   map[string]grant
 	replaced map[string]string // refresh tokens with their successors, "" for the newest
 	used     map[string]bool   // refresh tokens whose successor was used
 	codes    map[string]bool
+	requests map[string]url.Values // by code, the authorization request
+	visits   int
+	clients  int
 	ended    bool
 	sent     []string // every secret that was issued
 	deleted  bool     // the registration
@@ -61,12 +68,13 @@ type grant struct {
 
 func newClinic(t *testing.T) *clinic {
 	c := &clinic{
-		stable: healthy(notes, issuer), t: t, access: map[string]grant{}, replaced: map[string]string{}, used: map[string]bool{}, codes: map[string]bool{},
+		stable: healthy(notes, issuer), t: t, access: map[string]grant{}, replaced: map[string]string{}, used: map[string]bool{}, codes: map[string]bool{}, requests: map[string]url.Values{},
 		stepUp: `Bearer error="insufficient_scope", scope="notes:read notes:write", resource_metadata="` + placed + `"`, unknown: 404,
 	}
 	c.server["revocation_endpoint"] = issuer + "/revoke"
 	c.with("POST "+issuer+"/register", c.register)
 	c.with("DELETE "+issuer+"/register/doctor", c.unregister)
+	c.with("DELETE "+issuer+"/register/doctor-2", answer(204, "", ""))
 	c.with("POST "+issuer+"/token", c.token)
 	c.with("POST "+issuer+"/revoke", c.revoke)
 	c.with("POST "+notes, c.call)
@@ -86,9 +94,13 @@ func (c *clinic) register(w http.ResponseWriter, r *http.Request) {
 	defer c.mu.Unlock()
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(http.StatusCreated)
+	id := "doctor"
+	if c.clients++; c.clients > 1 {
+		id = fmt.Sprintf("doctor-%d", c.clients)
+	}
 	_ = json.NewEncoder(w).Encode(map[string]any{
-		"client_id": "doctor", "token_endpoint_auth_method": "none",
-		"registration_client_uri": issuer + "/register/doctor", "registration_access_token": c.secret(),
+		"client_id": id, "token_endpoint_auth_method": "none",
+		"registration_client_uri": issuer + "/register/" + id, "registration_access_token": c.secret(),
 	})
 }
 
@@ -114,7 +126,7 @@ func (c *clinic) token(w http.ResponseWriter, r *http.Request) {
 }
 
 func (c *clinic) refusal(form url.Values) string {
-	if form.Get("client_id") != "doctor" {
+	if id := form.Get("client_id"); id != "doctor" && id != "doctor-2" {
 		return "invalid_client"
 	}
 	if !form.Has("resource") && !c.explicit { // the resource of the grant
@@ -126,8 +138,12 @@ func (c *clinic) refusal(form url.Values) string {
 	}
 	if code := form.Get("code"); code != "" {
 		fresh := c.codes[code]
-		c.codes[code] = c.forgetful
-		return map[bool]string{false: "invalid_grant"}[fresh]
+		fits := fresh && c.fits(form)
+		c.codes[code] = c.forgetful || fresh && !fits && c.patient
+		if !fits && c.wrongVerifier != "" {
+			return c.wrongVerifier
+		}
+		return map[bool]string{false: "invalid_grant"}[fits]
 	}
 	return c.refuseRefresh(form.Get("refresh_token"))
 }
@@ -189,7 +205,7 @@ func (c *clinic) renewed(old string) string {
 }
 
 func (c *clinic) revoke(w http.ResponseWriter, r *http.Request) {
-	c.ended = true
+	c.ended = c.ended || r.FormValue("token") != "doctor-unknown-token"
 	w.WriteHeader(http.StatusOK)
 }
 
@@ -241,9 +257,14 @@ func (c *clinic) visit(_ context.Context, at string) error {
 	}
 	c.mu.Lock()
 	code := c.secret()
-	c.codes[code] = true
+	c.codes[code], c.requests[code] = true, u.Query()
+	c.visits++
 	c.mu.Unlock()
 	back := url.Values{"code": {code}, "state": {u.Query().Get("state")}, "iss": {issuer}}
+	if c.asking && u.Query().Get("prompt") == "none" {
+		back.Del("code")
+		back.Set("error", "consent_required")
+	}
 	if c.comeBack != nil {
 		c.comeBack(back)
 	}

@@ -53,6 +53,10 @@ var ErrTarget = errors.New("not a URL that can be examined")
 // ErrNothing reports that no question was answered: the target cannot be reached.
 var ErrNothing = errors.New("nothing could be asked")
 
+// ErrOption reports an option that means nothing: a host to be allowed that is none, or a redirect URI
+// that no client can have.
+var ErrOption = errors.New("not an option that means something")
+
 // Options change an examination. The zero value asks what changes nothing, with the bounds of
 // this package.
 type Options struct {
@@ -81,6 +85,10 @@ type Options struct {
 	// ClientID is the client that signs in: public, with the redirect URI http://127.0.0.1/callback
 	// at any port. Default: the doctor registers one, and removes it again.
 	ClientID string
+	// RedirectURI, for [CheckServer] with ClientID, is a redirect URI of that client: on loopback, or with
+	// https. The authorization endpoint is tried with it, and with others that resemble it. Default:
+	// http://127.0.0.1:33418/callback.
+	RedirectURI string
 	// Roots verifies certificates. Default: those of the system.
 	Roots *x509.CertPool
 	// Transport replaces the network, for tests inside of one process. No address is judged.
@@ -111,7 +119,7 @@ func examine(ctx context.Context, target string, o Options, walk func(*walker, c
 	if err != nil {
 		return nil, err
 	}
-	if err := o.tokenFits(u); err != nil {
+	if err := cmp.Or(o.tokenFits(u), o.mistake()); err != nil {
 		return nil, err
 	}
 	if o.Now == nil {

@@ -216,6 +216,7 @@ type walk struct {
 	exchanges []*exchange // all, in their order
 	places    []*document // the resource metadata, in the order in which clients look for it
 	servers   []*server
+	unasked   []string // what an authorization server alone was not asked, for people
 	skipped   []string // authorization servers that were not asked, because there are too many
 	token     string   // that the protected server was asked with, "" for none
 	signIn    *signIn  // nil without one
@@ -230,6 +231,9 @@ type server struct {
 	calls     []*exchange
 	clients   []*registration
 	hostile   *registration // with a redirect URI that no server may accept
+	known     known         // with which the authorization endpoint was tried
+	wrong     []wrongRegistration
+	fetched   []string // names of wrongIDs for which the server connected
 }
 
 // call returns the answer to a question of the walk, nil if it was not asked.

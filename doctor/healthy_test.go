@@ -3,7 +3,6 @@ package doctor_test
 import (
 	"encoding/base64"
 	"encoding/json"
-	"fmt"
 	"io"
 	"maps"
 	"net/http"
@@ -106,25 +105,31 @@ func (s *stable) openServer() {
 		s.publish(at, func() any { return s.server })
 	}
 	s.publish(s.issuer+"/jwks.json", func() any { return s.keys })
-	for _, at := range []string{"/token", "/register"} {
+	for _, at := range []string{"/token", "/register", "/revoke"} {
 		s.routes["OPTIONS "+s.issuer+at] = permit("POST", "Content-Type, Authorization, MCP-Protocol-Version")
 	}
 	s.routes["POST "+s.issuer+"/register"] = s.register
 	s.routes["POST "+s.issuer+"/token"] = answer(401, "application/json", `{"error":"invalid_client"}`,
 		"Access-Control-Allow-Origin", "*", "Cache-Control", "no-store")
-	s.routes["POST "+s.issuer+"/revoke"] = answer(200, "", "")
+	s.routes["POST "+s.issuer+"/revoke"] = answer(200, "", "", "Access-Control-Allow-Origin", "*")
 	s.routes["DELETE "+s.issuer+"/register/client-of-this-test"] = answer(204, "", "")
 	s.routes["GET "+s.issuer+"/authorize"] = s.authorize
 }
 
 // register answers with what was sent, and a client_id.
 func (s *stable) register(w http.ResponseWriter, r *http.Request) {
+	s.registerIf(w, r, func(string) bool { return false })
+}
+
+// registerIf registers also what fits, whatever it is.
+func (s *stable) registerIf(w http.ResponseWriter, r *http.Request, fits func(client string) bool) {
 	var client map[string]any
+	body := readAll(r)
 	if err := json.NewDecoder(r.Body).Decode(&client); err != nil {
 		answer(400, "application/json", `{"error":"invalid_client_metadata"}`)(w, r)
 		return
 	}
-	if strings.HasPrefix(fmt.Sprint(client["redirect_uris"]), "[javascript:") {
+	if unfit(client) && !fits(body) {
 		answer(400, "application/json", `{"error":"invalid_redirect_uri"}`)(w, r)
 		return
 	}
@@ -140,12 +145,12 @@ func (s *stable) register(w http.ResponseWriter, r *http.Request) {
 
 // authorize knows the client that register registers.
 func (s *stable) authorize(w http.ResponseWriter, r *http.Request) {
+	protect(w.Header())
 	v := r.URL.Query()
-	to, err := url.Parse(v.Get("redirect_uri"))
 	switch {
-	case v.Get("client_id") != "client-of-this-test", err != nil, to.Hostname() != "127.0.0.1", to.Path != "/callback":
+	case v.Get("client_id") != "client-of-this-test", !matches(v.Get("redirect_uri")):
 		answer(400, "text/html; charset=utf-8", "<title>This application is not known</title>")(w, r)
-	case v.Get("code_challenge_method") != "S256":
+	case v.Get("code_challenge_method") != "S256", !challengeOf256(v.Get("code_challenge")):
 		s.back(w, r, "invalid_request")
 	case v.Get("response_type") != "code":
 		s.back(w, r, "unsupported_response_type")
@@ -251,4 +256,11 @@ func (s *stable) with(route string, handler http.HandlerFunc) {
 		s.routes = map[string]http.HandlerFunc{}
 	}
 	s.routes[route] = handler
+}
+
+// readAll reads the body of a request, which can be read again.
+func readAll(r *http.Request) string {
+	body, _ := io.ReadAll(r.Body)
+	r.Body = io.NopCloser(strings.NewReader(string(body)))
+	return string(body)
 }

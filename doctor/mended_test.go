@@ -189,6 +189,7 @@ func TestPagesAreCompared(t *testing.T) {
 	page := func(words string) http.HandlerFunc {
 		return func(w http.ResponseWriter, r *http.Request) {
 			n++
+			protect(w.Header())
 			body := `<p>` + words + ` <input name="csrf" value="` + strings.Repeat("x", n) + `"> ` + strings.Repeat("z", 25+n) + ` ` + r.FormValue("redirect_uri")
 			answer(200, "text/html", body)(w, r)
 		}

@@ -20,11 +20,10 @@ const (
 // outcomeOf tells what an authorization request led to, and with which parameters it was
 // redirected to the client. Whether a page is that of the sign-in is for server.outcome.
 func outcomeOf(e *exchange) (outcome, url.Values) {
-	to, err := url.Parse(e.get("Location"))
-	switch {
+	switch to, err := url.Parse(e.get("Location")); {
 	case e.code() >= 400:
 		return toError, nil
-	case e.redirect() && err == nil && to.Hostname() == "127.0.0.1" && strings.HasPrefix(to.Path, "/callback") && to.Port() != portOf(e.url):
+	case err == nil && comesBack(e):
 		return toClient, to.Query()
 	}
 	return toSignIn, nil
@@ -84,12 +83,4 @@ func words(page []byte) []string {
 		}
 	}
 	return append(all, field.FindAllString(string(page), -1)...)
-}
-
-func portOf(raw string) string {
-	u, err := url.Parse(raw)
-	if err != nil {
-		return ""
-	}
-	return u.Port()
 }

@@ -1,11 +1,12 @@
 package doctor
 
 import (
+	"cmp"
 	"context"
 	"embed"
 	"encoding/json"
 	"fmt"
-	"maps"
+	"net"
 	"net/http"
 	"net/url"
 	"slices"
@@ -40,12 +41,9 @@ func (w *walker) register(ctx context.Context, s *server) {
 	}
 	s.hostile = w.registered(ctx, s, at, "", map[string]any{"redirect_uris": []string{"javascript:alert(1)//"}, "client_name": "authz doctor", "token_endpoint_auth_method": "none"})
 	w.remove(ctx, s, s.hostile)
-	own := w.registered(ctx, s, at, "", map[string]any{
-		"redirect_uris": []string{ownRedirect}, "client_name": "authz doctor", "application_type": "native", "token_endpoint_auth_method": "none",
-		"grant_types": []string{"authorization_code", "refresh_token"}, "response_types": []string{"code"},
-	})
-	if id := own.answer.text("client_id"); id != "" {
-		w.tryAuthorization(ctx, s, d, id)
+	own := w.registered(ctx, s, at, "", ownBody([]string{ownRedirect}))
+	if s.known = (known{id: own.answer.text("client_id"), loopback: ownRedirect}); s.known.id != "" {
+		w.tryAuthorization(ctx, s, d)
 	}
 	w.remove(ctx, s, own)
 }
@@ -114,26 +112,15 @@ func (w *walker) remove(ctx context.Context, s *server, r *registration) {
 // ownRedirect is the redirect URI of the doctor's own client.
 const ownRedirect = "http://127.0.0.1:33418/callback"
 
-// tryAuthorization sends authorization requests of the doctor's own client, without a person.
-func (w *walker) tryAuthorization(ctx context.Context, s *server, d *document, client string) {
-	at := w.endpoint(d, "authorization_endpoint")
-	if at == "" {
-		return
+// tryAuthorization sends authorization requests of the known client, without a person.
+func (w *walker) tryAuthorization(ctx context.Context, s *server, d *document) {
+	w.try(ctx, s, d, "valid", "that is correct", nil)
+	if u, err := url.Parse(s.known.loopback); err == nil && u.Host != "" {
+		u.Host = net.JoinHostPort(u.Hostname(), "45123")
+		w.try(ctx, s, d, "port", "with another port on loopback", url.Values{"redirect_uri": {u.String()}})
 	}
-	try := func(name string, change url.Values) {
-		v := w.authorization(client, ownRedirect)
-		maps.Copy(v, change)
-		for key, values := range change {
-			if values == nil {
-				v.Del(key)
-			}
-		}
-		s.calls = append(s.calls, w.ask(ctx, question{"try." + name, http.MethodGet, withQuery(at, v), http.Header{"Accept": {"text/html"}}, ""}))
-	}
-	try("valid", nil)
-	try("port", url.Values{"redirect_uri": {"http://127.0.0.1:45123/callback"}})
-	try("path", url.Values{"redirect_uri": {"http://127.0.0.1:33418/callback/other"}})
-	try("without-state", url.Values{"state": nil})
-	try("without-pkce", url.Values{"code_challenge": nil, "code_challenge_method": nil})
-	try("token", url.Values{"response_type": {"token"}})
+	w.try(ctx, s, d, "path", "with a redirect URI with another path", url.Values{"redirect_uri": {cmp.Or(s.known.loopback, s.known.web) + "/other"}})
+	w.try(ctx, s, d, "without-state", "without state", url.Values{"state": nil})
+	w.try(ctx, s, d, "without-pkce", "without PKCE", url.Values{"code_challenge": nil, "code_challenge_method": nil})
+	w.try(ctx, s, d, "token", "for the response type token", url.Values{"response_type": {"token"}})
 }

@@ -45,7 +45,7 @@ var registerAnimals = []animal{
 	{"a registration for good", "registration-stays", registering(func(c map[string]any) { delete(c, "registration_client_uri") }), ""},
 	{"a registration that cannot be removed", "registration-stays", route("DELETE "+issuer+"/register/client-of-this-test", answer(405, "", "")), ""},
 	{"a script as redirect URI", "registers-script", func(s *stable) {
-		s.with("POST "+issuer+"/register", answer(201, jsonType, `{"client_id":"client-of-this-test","token_endpoint_auth_method":"none"}`, "Cache-Control", "no-store"))
+		s.with("POST "+issuer+"/register", answer(201, jsonType, `{"client_id":"client-of-this-test","token_endpoint_auth_method":"none"}`, "Cache-Control", "no-store", "Access-Control-Allow-Origin", "*"))
 	}, "registration-redirects"},
 }
 

@@ -52,6 +52,7 @@ type signIn struct {
 	after     *tokens   // a refresh after them
 	replayed  *tokens   // for a refresh token whose successor was used
 	again     *tokens   // for the code, a second time
+	misuse    *misuse   // wrong ways to redeem a code, nil if none was tried
 	unexpired string    // why the end of the first token was not waited for
 }
 
@@ -96,6 +97,7 @@ func (w *walker) withPerson(parent context.Context) {
 		w.within(parent, w.redeem)
 		w.expire(parent)
 		w.within(parent, w.renew)
+		w.misuse(parent)
 	}
 }
 
@@ -123,10 +125,7 @@ func (w *walker) become(ctx context.Context) {
 		s.untried = "there is no registration_endpoint with https, and no client was given"
 		return
 	}
-	body := map[string]any{
-		"client_name": "authz doctor", "redirect_uris": []string{s.redirect}, "application_type": "native",
-		"grant_types": []string{"authorization_code", "refresh_token"}, "response_types": []string{"code"}, "token_endpoint_auth_method": "none",
-	}
+	body := ownBody([]string{s.redirect})
 	if scope := strings.Join(w.wanted(), " "); scope != "" {
 		body["scope"] = scope
 	}
@@ -201,10 +200,9 @@ func (w *walker) ownClient(e *exchange, at string) (c client) {
 func (w *walker) address() string {
 	s := w.signIn
 	s.state, s.verifier = rand.Text(), rand.Text()+rand.Text()
-	sum := sha256.Sum256([]byte(s.verifier))
 	v := url.Values{
 		"response_type": {"code"}, "client_id": {s.client.id}, "redirect_uri": {s.redirect}, "state": {s.state},
-		"code_challenge": {base64.RawURLEncoding.EncodeToString(sum[:])}, "code_challenge_method": {"S256"},
+		"code_challenge": {challengeFor(s.verifier)}, "code_challenge_method": {"S256"},
 	}
 	if len(s.asked) > 0 {
 		v.Set("scope", strings.Join(s.asked, " "))
@@ -214,6 +212,12 @@ func (w *walker) address() string {
 	}
 	w.addResource(v)
 	return ascii(withQuery(w.endpoint(s.document, "authorization_endpoint"), v))
+}
+
+// challengeFor returns the challenge of S256 for a verifier (RFC 7636 section 4.2).
+func challengeFor(verifier string) string {
+	sum := sha256.Sum256([]byte(verifier))
+	return base64.RawURLEncoding.EncodeToString(sum[:])
 }
 
 // addResource names the resource in a request, as clients do that found metadata.

@@ -19,6 +19,8 @@ func TestSignInHealthy(t *testing.T) {
 	for name, change := range map[string]func(*clinic){
 		"JWT":     func(*clinic) {},
 		"opaque":  func(c *clinic) { c.opaque = true },
+		"patient": func(c *clinic) { c.patient = true },
+		"asking":  func(c *clinic) { c.asking = true },
 		"lasting": func(c *clinic) { c.lasting = true },
 		"step-up": func(c *clinic) { c.demanding = onlyNarrow(403) },
 		"a tool that is forbidden to everybody": func(c *clinic) { // no scope would help, so there is no challenge
@@ -64,12 +66,14 @@ func telling(name string, value any) func(url.Values, map[string]any) {
 	return func(_ url.Values, said map[string]any) { member(said, name, value) }
 }
 
-// signInAnimals are servers with one fault that a sign-in shows.
-var signInAnimals = []struct {
+// signInAnimal is a server with one fault that a sign-in shows.
+type signInAnimal struct {
 	name, id string
 	change   func(*clinic)
 	also     string
-}{
+}
+
+var signInAnimals = []signInAnimal{
 	{"no way to register", "sign-in-not-tried", func(c *clinic) { delete(c.server, "registration_endpoint") }, "no-registration"},
 	{"registration refused", "sign-in-registration", func(c *clinic) {
 		c.with("POST "+issuer+"/register", answer(400, jsonType, `{"error":"invalid_redirect_uri"}`))
@@ -165,7 +169,7 @@ func unsealed(aud, scope string) string {
 
 // TestSignInZoo expects that each animal is named, and nothing else above a note.
 func TestSignInZoo(t *testing.T) {
-	for _, a := range signInAnimals {
+	for _, a := range append(signInAnimals, misuseAnimals...) {
 		t.Run(a.name, func(t *testing.T) {
 			c := newClinic(t)
 			with := c.visit

@@ -30,7 +30,7 @@ func (w *walker) server(ctx context.Context, issuer string, guessed bool) {
 	begin := len(w.exchanges)
 	w.browser(ctx, "server", d.url)
 	if at := w.endpoint(d, "jwks_uri"); at != "" {
-		w.ask(ctx, question{"keys", http.MethodGet, at, http.Header{"Accept": {"application/json"}}, ""})
+		w.ask(ctx, question{"keys", http.MethodGet, at, http.Header{"Accept": {"application/json"}, "Origin": {browserOrigin}}, ""})
 	}
 	w.tokenEndpoint(ctx, d)
 	w.authorizationEndpoint(ctx, d)
@@ -38,7 +38,10 @@ func (w *walker) server(ctx context.Context, issuer string, guessed bool) {
 		w.ask(ctx, preflight("register.preflight", at, http.MethodPost, "content-type"))
 	}
 	s.calls = slices.Clone(w.exchanges[begin:])
-	if w.options.Register {
+	switch {
+	case w.alone:
+		w.harness(ctx, s)
+	case w.options.Register:
 		w.register(ctx, s)
 	}
 }

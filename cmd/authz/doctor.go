@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/alecthomas/kong"
 	"golang.org/x/term"
 
 	"gatehouse.example/cmd/authz/internal/settings"
@@ -25,7 +26,8 @@ type doctorVerb struct {
 	Server    string        `placeholder:"ISSUER" help:"Examine an authorization server alone."`
 	Register  bool          `help:"Register clients as the recorded ones do, try redirect URIs and PKCE with one, and remove them again."`
 	SignIn    bool          `xor:"token" help:"Open the browser ($$BROWSER, else xdg-open), and judge a sign-in and its tokens with a client of the doctor's own."`
-	ClientID  string        `name:"client-id" placeholder:"ID" help:"With --sign-in, be this client instead of registering: public, with the redirect URI http://127.0.0.1/callback at any port."`
+	ClientID  string        `name:"client-id" placeholder:"ID" help:"With --sign-in or --server, be this client instead of registering: public, with the redirect URI http://127.0.0.1/callback at any port."`
+	Redirect  string        `name:"redirect-uri" placeholder:"URI" help:"With --server and --client-id, a redirect URI of that client, on loopback or with https; others that resemble it are tried."`
 	Wait      time.Duration `placeholder:"TIME" help:"With --sign-in, wait so long at most for the token to end, and see that it is refused then."`
 	Token     string        `placeholder:"TOKEN" xor:"token" help:"Also ask with this access token, and judge it. Other users of the machine can read the command line: better use --token-file."`
 	TokenFile string        `placeholder:"FILE" xor:"token" help:"A file with the access token; - is standard input."`
@@ -41,7 +43,10 @@ type doctorVerb struct {
 var errDoctor = errors.New("there are errors")
 
 // Run prints the report. It fails if there is an error among the findings.
-func (v *doctorVerb) Run(ctx context.Context, p *program) error {
+func (v *doctorVerb) Run(ctx context.Context, p *program, k *kong.Context) error {
+	if err := v.fill(p, k); err != nil {
+		return usageError{err}
+	}
 	if v.List {
 		return v.list(p)
 	}
@@ -73,16 +78,18 @@ func (v *doctorVerb) mistake() error {
 		return errors.New("give the URL of a server, or --server ISSUER")
 	case v.As != "" && !slices.Contains(doctor.Clients(), v.As):
 		return fmt.Errorf("--as takes one of %s", strings.Join(doctor.Clients(), ", "))
-	case v.Server != "" && (v.As != "" || v.SignIn || v.Token != "" || v.TokenFile != ""):
-		return errors.New("--as, --sign-in and --token are for a protected server: give its URL, without --server")
+	case v.Server != "" && (v.As != "" || v.Token != "" || v.TokenFile != ""):
+		return errors.New("--as and --token are for a protected server: give its URL, without --server")
 	}
 	return v.signInMistake()
 }
 
 func (v *doctorVerb) signInMistake() error {
 	switch {
-	case v.ClientID != "" && !v.SignIn:
-		return errors.New("--client-id is of use with --sign-in only")
+	case v.ClientID != "" && !v.SignIn && v.Server == "":
+		return errors.New("--client-id is of use with --sign-in or --server only")
+	case v.Redirect != "" && (v.ClientID == "" || v.Server == ""):
+		return errors.New("--redirect-uri is of use with --server and --client-id only")
 	case v.Wait < 0, v.Wait > 0 && !v.SignIn:
 		return errors.New("--wait takes a time such as 15m, and is of use with --sign-in only")
 	}
@@ -94,7 +101,7 @@ func (v *doctorVerb) examine(ctx context.Context, p *program) (*doctor.Report, e
 	if err != nil {
 		return nil, err
 	}
-	o := doctor.Options{Token: token, ClientID: v.ClientID, Expiry: v.Wait, Register: v.Register, AllowHosts: v.AllowHost}
+	o := doctor.Options{Token: token, ClientID: v.ClientID, Expiry: v.Wait, Register: v.Register, RedirectURI: v.Redirect, AllowHosts: v.AllowHost}
 	if v.SignIn {
 		o.SignIn = p.openBrowser
 	}

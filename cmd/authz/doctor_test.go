@@ -66,7 +66,8 @@ func TestDoctor(t *testing.T) {
 		{at + "/ill --sarif", exitRefused},
 		{at + "/well --token-file /nowhere", exitUsage},
 		{at + "/well --token a --token-file b", exitUsage},
-		{"--sign-in --server " + at, exitUsage},
+		{"--as codex --server " + at, exitUsage},
+		{"--client-id known --server " + at, exitRefused}, // it has no authorization endpoint that answers
 		{at + "/ill --as vscode", exitRefused},
 		{at + "/ill --as codex", exitDone},
 		{at + "/ill --as nobody", exitUsage},

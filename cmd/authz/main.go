@@ -30,7 +30,8 @@
 // Every flag --some-name of serve, gateway and registry is also the environment variable
 // AUTHZ_SOME_NAME and the key some-name of the YAML file; a flag beats the environment, the
 // environment beats the file, the file beats the default (package settings). The structs
-// serveSettings, registrySettings and gatewaySettings list them all, once, with their defaults.
+// serveSettings, registrySettings and gatewaySettings list them all, once, with their defaults. Every
+// flag of doctor is also such a variable; it reads no file.
 //
 // The exit status is 0 for success, 1 for a refusal or a failure, and 2 for a mistake on the
 // command line.

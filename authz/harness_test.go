@@ -56,6 +56,7 @@ type harness struct {
 	rehash    bool
 	handler   atomic.Pointer[authz.Server]
 	transport *http.Transport
+	wire      func(http.RoundTripper) http.RoundTripper // is told what the transport carries, if set
 }
 
 // setup holds the settings that a test changes.

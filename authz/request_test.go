@@ -69,7 +69,11 @@ func (h *harness) send(r *http.Request) reply {
 
 func (h *harness) with(jar http.CookieJar, r *http.Request) reply {
 	h.t.Helper()
-	client := http.Client{Transport: h.transport, Jar: jar, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	carrier := http.RoundTripper(h.transport)
+	if h.wire != nil {
+		carrier = h.wire(carrier)
+	}
+	client := http.Client{Transport: carrier, Jar: jar, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	res, err := client.Do(r.WithContext(h.t.Context()))
 	if err != nil {
 		h.t.Fatal(err)

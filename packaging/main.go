@@ -128,6 +128,7 @@ func (j job) fill(stage string, p *program) error {
 		copyFile(at("authz.fish"), filepath.Join(j.texts, "authz.fish")),
 		copyFile(at("copyright"), filepath.Join(j.repository, "LICENSE")),
 		copyFile(at("gatehouse.yaml"), filepath.Join(j.repository, "docs/examples/gatehouse.yaml")),
+		copyFile(at("gatehouse.logrotate"), filepath.Join(j.repository, "docs/examples/gatehouse.logrotate")),
 		os.WriteFile(at("authz.1.gz"), compressed(page), 0o644),
 		os.WriteFile(at("gatehouse.service"), unit, 0o644),
 		os.WriteFile(at("sbom.cdx.json"), list, 0o644),

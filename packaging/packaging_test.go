@@ -69,7 +69,7 @@ func TestReproducible(t *testing.T) {
 
 // packageFiles are the files of packages. Those with a * are of the operator.
 var packageFiles = []string{
-	"/etc/gatehouse/gatehouse.yaml *", "/usr/bin/authz", "/usr/lib/systemd/system/gatehouse.service",
+	"/etc/gatehouse/gatehouse.yaml *", "/etc/logrotate.d/gatehouse *", "/usr/bin/authz", "/usr/lib/systemd/system/gatehouse.service",
 	"/usr/share/bash-completion/completions/authz", "/usr/share/doc/gatehouse/copyright", "/usr/share/doc/gatehouse/sbom.cdx.json",
 	"/usr/share/fish/vendor_completions.d/authz.fish", "/usr/share/man/man1/authz.1.gz",
 }
@@ -85,7 +85,7 @@ func TestDeb(t *testing.T) {
 	if fields != "Package: gatehouse\nVersion: 1.2.3\nArchitecture: amd64\n" {
 		t.Errorf("%s", fields)
 	}
-	if settings := output(t, dpkg, "-I", path, "conffiles"); settings != "/etc/gatehouse/gatehouse.yaml\n" {
+	if settings := output(t, dpkg, "-I", path, "conffiles"); settings != "/etc/gatehouse/gatehouse.yaml\n/etc/logrotate.d/gatehouse\n" {
 		t.Errorf("files of the operator: %q", settings)
 	}
 	list := output(t, dpkg, "-c", path)
@@ -115,7 +115,7 @@ func TestRPM(t *testing.T) {
 		t.Skip("rpm is not here")
 	}
 	path, _ := packed(t, "rpm")
-	if list := output(t, rpm, "-qpc", path); list != "/etc/gatehouse/gatehouse.yaml\n" {
+	if list := output(t, rpm, "-qpc", path); list != "/etc/gatehouse/gatehouse.yaml\n/etc/logrotate.d/gatehouse\n" {
 		t.Errorf("files of the operator: %q", list)
 	}
 	list := output(t, rpm, "-qpl", path)

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"iter"
-	"os"
 )
 
 // maxLine is the greatest size of a line, in bytes. No event makes one that is nearly as long.
@@ -75,7 +74,7 @@ func wholeLine(in *bufio.Reader) ([]byte, error) {
 
 // first returns the first readable line of a file.
 func first(path string) (Line, error) {
-	f, err := os.Open(path)
+	f, err := openTrail(path)
 	if err != nil {
 		return Line{}, err
 	}

@@ -41,7 +41,7 @@ func TestChainsThatWereNotGiven(t *testing.T) {
 		}
 	}
 	p.want("all", nil, p.path, p.path+".1", p.path+".2")
-	note(p.want("the last", nil, p.path), "it follows the chain "+p.verify(p.path+".2").Chains[0].Chain+", which had 2 lines or more and whose files were not given")
+	note(p.want("the last", nil, p.path), "it follows the chain "+p.verify(p.path + ".2").Chains[0].Chain+", which had 2 lines or more and whose files were not given")
 	v := p.want("the first", []string{"missing 0"}, p.path+".1")
 	if !strings.Contains(v.Faults[0].Said, "is in none of the files") {
 		t.Errorf("it says %q", v.Faults[0].Said)

@@ -2,7 +2,6 @@ package trail
 
 import (
 	"fmt"
-	"os"
 	"slices"
 	"time"
 
@@ -52,7 +51,7 @@ func Search(f Filter, paths []string, found func(Found) error) error {
 }
 
 func each(path string, do func(Line) error) error {
-	in, err := os.Open(path)
+	in, err := openTrail(path)
 	if err != nil {
 		return fmt.Errorf("trail: %w", err)
 	}

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"time"
 )
@@ -63,7 +62,7 @@ type VerifiedChain struct {
 // maxFaults bounds the faults that are listed.
 const maxFaults = 1000
 
-// Verify checks files, in any order. Files of one chain are checked as one, in the order of their
+// Verify checks files, in any order; those whose names end with ".gz" are read uncompressed. Files of one chain are checked as one, in the order of their
 // lines. The error is about a file that cannot be read; what is wrong with the content of files is
 // in the result.
 func Verify(ctx context.Context, o Verifying, paths ...string) (Verified, error) {
@@ -137,7 +136,7 @@ func (v *verifier) fault(f Fault) {
 
 // read checks the lines of a file.
 func (v *verifier) read(ctx context.Context, f chainFile) error {
-	in, err := os.Open(f.path)
+	in, err := openTrail(f.path)
 	if err != nil {
 		return fmt.Errorf("trail: %w", err)
 	}

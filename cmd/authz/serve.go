@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net/http"
 	"os"
 	"strings"
 
@@ -93,20 +92,19 @@ func (p *program) serve(ctx context.Context, now *serving, st *site, l *loaded, 
 	if err := errors.Join(s.adviseOnRecords(ctx, store, st.log), s.adviseOnPeople(ctx, store, st.log)); err != nil {
 		return err
 	}
-	public, admin, work := http.Handler(front), st.probes(recorded.ready(front.Ready), without(front, store.Room)), []worker{front.Run, recorded.run}
+	public, admin, work := recorded.over(front, harmlessAtServer), st.probes(recorded.ready(front.Ready), without(front, store.Room)), []worker{front.Run, recorded.run}
 	if l.registry != nil {
 		c, err := l.registry.carried(ctx, s, store, st.log)
 		if err != nil {
 			return fmt.Errorf("the registry: %w", err)
 		}
-		public, admin, work = front.OnBehalf(c.over(front)), st.catalogueProbes(admin, c.mirror), append(work, c.mirror.Run)
+		public, admin, work = front.OnBehalf(c.over(public)), st.catalogueProbes(admin, c.mirror), append(work, c.mirror.Run)
 	}
 	now.front = front
 	reloads := newReloader(recorded.told(now.reload), st.log, p.reloadRest)
 	admin, work = st.reloading(admin, reloads), append(work, func(ctx context.Context) error { return reloads.run(ctx, signals) })
 	go reportProviders(ctx, front, st.log) // it may take seconds, and nothing waits for it
 	p.announce(ctx, s, st, l.relaxed, front)
-	public = recorded.over(public, harmlessAtServer)
 	p.beforeAnswers(ctx)
 	return runWith(ctx, func() error { return st.serve(ctx, public, admin) }, work...)
 }

@@ -115,3 +115,13 @@ func HoldersAfter(n int) (left int, last bool) {
 	_, last = h.of(strconv.Itoa(n - 1))
 	return len(h.young) + len(h.old), last
 }
+
+// First counts a request with precedence until the function that it returns is called.
+func (s *Server) First() (end func()) { return s.requests.precedence.begin() }
+
+// Firsts returns the number of requests with precedence.
+func (s *Server) Firsts() int {
+	s.requests.precedence.mu.Lock()
+	defer s.requests.precedence.mu.Unlock()
+	return s.requests.precedence.first
+}

@@ -67,19 +67,19 @@ func (s *Server) documentRoutes(router *mux.Router) error {
 // apiRoutes adds the API routes: CORS for every origin, no cookies.
 func (s *Server) apiRoutes(router *mux.Router) {
 	for path, h := range map[string]handler{"/token": s.token, "/revoke": s.revoke} {
-		router.Path(s.path(path)).Handler(cors{"POST", s.limited(LimitToken, s.timely(s.placed(LimitToken, methods{http.MethodPost: s.api(h)})))})
+		router.Path(s.path(path)).Handler(cors{"POST", s.limited(LimitToken, s.timely(s.before(s.placed(LimitToken, methods{http.MethodPost: s.api(h)}))))})
 	}
 	if len(s.providers.ordered) > 0 {
 		// A provider is not a browser: no CORS, no cookies.
 		router.Path(s.path("/login/{provider}/logout")).Handler(s.limited(LimitToken, s.timely(methods{http.MethodPost: s.api(s.backChannelLogout)})))
 	}
 	// A resource server is not a browser: no CORS.
-	router.Path(s.path("/introspect")).Handler(s.ifIntrospected(s.limited(LimitIntrospection, s.timely(s.placed(LimitIntrospection, methods{http.MethodPost: s.api(s.introspect)})))))
+	router.Path(s.path("/introspect")).Handler(s.ifIntrospected(s.limited(LimitIntrospection, s.timely(s.before(s.placed(LimitIntrospection, methods{http.MethodPost: s.api(s.introspect)}))))))
 	if s.cfg.Registration != RegistrationClosed {
 		program := func(h http.Handler) http.Handler {
-			return s.limited(LimitRegistration, s.timely(s.placed(LimitRegistration, h)))
+			return s.limited(LimitRegistration, s.timely(s.placed(LimitRegistration, s.yielding(h))))
 		}
-		router.Path(s.path("/register")).Handler(cors{"POST", program(s.clients.Register())})
+		router.Path(s.path("/register")).Handler(cors{"POST", s.unlessFull(program(s.clients.Register()))})
 		router.Path(s.path("/register/{id}")).Handler(cors{"GET, PUT, DELETE", program(s.clients.Configuration())})
 	}
 }

@@ -151,6 +151,9 @@ func TestEachSettingThatReloads(t *testing.T) {
 		}
 	}
 	before := ""
+	if got := scrape(t, r.admin); strings.Contains(got, `provider="company"`) {
+		t.Error("there are series of a provider before its time")
+	}
 	for key, value := range lines {
 		r.write(t, leaveOut(baseServer, key)+key+": "+value+"\n")
 		got, want := r.reload(t), []string{key}
@@ -167,6 +170,9 @@ func TestEachSettingThatReloads(t *testing.T) {
 	}
 	if got := r.reload(t); !got.Done || len(got.Changed)+len(got.Restart) > 0 {
 		t.Errorf("nothing has changed: %+v", got)
+	}
+	if got := scrape(t, r.admin); !strings.Contains(got, `gatehouse_provider_requests_total{outcome="ok",provider="company"}`) {
+		t.Error("a provider that a reload brought has no series")
 	}
 }
 

@@ -74,6 +74,7 @@ type Server struct {
 	cookies       cookies
 	providers     providers
 	router        http.Handler
+	registering   *registrationLimiter // nil: no limit
 }
 
 // New returns a Server. The error lists every mistake in the configuration. The first server
@@ -122,12 +123,13 @@ func (s *Server) configure(ctx context.Context, before *Server) (err error) {
 		return err
 	}
 	s.resources.changed = s.rulesOfChanged
+	s.registering = newRegistrationLimiter(cfg, s.registrations, s.sawLimit)
 	s.engine = engine.New(engine.Config{Store: cfg.Store, Keys: s.keys, TokenURL: s.urls.token, Now: cfg.Now, Signing: s.signing})
 	s.clients, err = dcr.New(dcr.Config{
 		Before: clientsBefore(before),
 		Store:  cfg.Store, Endpoint: s.urls.register, KnownScopes: s.knownScopes, Now: cfg.Now, Logger: cfg.Logger,
 		Policy: cfg.RegistrationPolicy, StatementIssuers: cfg.StatementIssuers, Static: cfg.Clients,
-		RequireInitialToken: cfg.Registration == RegistrationToken, Admit: newRegistrationLimiter(cfg, s.registrations, s.sawLimit).admit, WrongToken: s.wrongToken, Refused: s.sawRefusal,
+		RequireInitialToken: cfg.Registration == RegistrationToken, Admit: s.registering.admit, WrongToken: s.wrongToken, Refused: s.sawRefusal,
 		OnRegister: s.clientRegistered, OnChange: s.clientChanged, OnRemove: s.clientRemoved,
 		UnusedFor: cfg.ClientUnused, IdleFor: cfg.ClientIdle, Documents: cfg.Documents, Fetcher: cfg.Fetcher, Fetching: s.fetching(),
 	})

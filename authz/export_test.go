@@ -114,3 +114,13 @@ func (s *Server) ReapClients(ctx context.Context) error {
 	_, err := s.chores.latest().Reap(ctx)
 	return err
 }
+
+// First counts a request with precedence until the function that it returns is called.
+func (s *Server) First() (end func()) { return s.requests.precedence.begin() }
+
+// Firsts returns the number of requests with precedence.
+func (s *Server) Firsts() int {
+	s.requests.precedence.mu.Lock()
+	defer s.requests.precedence.mu.Unlock()
+	return s.requests.precedence.first
+}

@@ -106,27 +106,32 @@ func (l Limits) byName() map[Limit]int {
 // requestLimiter counts requests. Each kind of endpoint has a limiter and places of its own, so that a
 // flood at one takes nothing of another.
 type requestLimiter struct {
-	limiters map[Limit]*fair.Limiter
-	places   map[Limit]*fair.Queue
+	limiters   map[Limit]*fair.Limiter
+	places     map[Limit]*fair.Queue
+	precedence precedence
 }
 
-// The requests of a kind that use the store at a time for each processor, and those that wait for
-// their turn. A registration reads and writes several kilobytes, and nobody waits for it at a page.
+// The requests of a kind that are worked on at a time for each processor, and those that wait for
+// their turn. Registrations and pages are what anybody may cause, so each of the two has half of the
+// processors at most. A registration that waits holds a connection and several kilobytes, and a program
+// comes back by itself.
 const (
-	placesEach   = 32
-	placesClient = 4
-	placesWait   = 1024
+	placesEach       = 32
+	placesWait       = 1024
+	placesWaitClient = 128
 )
+
+// placesAnybody returns the places of registrations, and of pages.
+func placesAnybody() int { return max(runtime.GOMAXPROCS(0)/2, 1) }
 
 func newRequestLimiter(now func() time.Time) *requestLimiter {
 	l := &requestLimiter{limiters: map[Limit]*fair.Limiter{}, places: map[Limit]*fair.Queue{}}
 	for name := range (Limits{}).byName() {
 		l.limiters[name] = fair.NewLimiter(now)
 	}
-	processors := runtime.GOMAXPROCS(0)
-	for name, each := range map[Limit]int{LimitToken: placesEach, LimitIntrospection: placesEach, LimitRegistration: placesClient} {
-		l.places[name] = fair.NewQueue(each*processors, placesWait)
-	}
+	programs := placesEach * runtime.GOMAXPROCS(0)
+	l.places[LimitToken], l.places[LimitIntrospection] = fair.NewQueue(programs, placesWait), fair.NewQueue(programs, placesWait)
+	l.places[LimitRegistration], l.places[LimitPages] = fair.NewQueue(placesAnybody(), placesWaitClient), fair.NewQueue(placesAnybody(), placesWait)
 	return l
 }
 
@@ -168,6 +173,7 @@ func (s *Server) limited(name Limit, next http.Handler) http.Handler {
 // limitedPage returns a handler that answers browsers within a limit.
 func (s *Server) limitedPage(next http.Handler) http.Handler {
 	take := s.ofNetwork(LimitPages)
+	next = s.pacedPage(next)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if wait := take(r); wait > 0 {
 			s.pageHeaders(w.Header())
@@ -193,6 +199,19 @@ func (s *Server) placed(name Limit, next http.Handler) http.Handler {
 			return
 		}
 		defer leave()
+		next.ServeHTTP(w, r)
+	})
+}
+
+// unlessFull returns a handler that refuses registrations while the limits on them are known to be
+// reached.
+func (s *Server) unlessFull(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if wait := s.registering.full(r.Context()); wait > 0 {
+			noStore(w.Header())
+			s.writeAPIError(w, r, tooManyRequests(LimitClients, wait, "too many clients were registered; try again later"))
+			return
+		}
 		next.ServeHTTP(w, r)
 	})
 }

@@ -78,7 +78,7 @@ func (l *registrationLimiter) take(ctx context.Context, c storage.Client, weight
 	all := weights[len(weights)-1].Limit
 	software := fair.Bucket{Key: "software " + c.Software, Limit: fair.Limit{Burst: all.Burst / 2, Per: all.Per}}
 	spend := fair.Takes
-	if l.shared.Over(weight, software) {
+	if l.shared.Wait(weight, software) > 0 {
 		known, err := l.known.ask(ctx, c.Software)
 		if err != nil {
 			return nil, 0, err
@@ -94,10 +94,23 @@ func (l *registrationLimiter) take(ctx context.Context, c storage.Client, weight
 
 // reached returns which limit refused charges.
 func (l *registrationLimiter) reached(charges []fair.Charge) Limit {
-	if software := charges[len(charges)-1]; software.Need > 0 && l.shared.Over(software.Need, software.Bucket) {
+	if software := charges[len(charges)-1]; software.Need > 0 && l.shared.Wait(software.Need, software.Bucket) > 0 {
 		return LimitSoftware
 	}
 	return LimitClients
+}
+
+// full returns how long a registration has to wait, whatever it is, by what this process knows. It
+// costs nothing else, so that a flood beyond the limits is refused before it is read.
+func (l *registrationLimiter) full(ctx context.Context) (wait time.Duration) {
+	if l == nil {
+		return 0
+	}
+	counts, weights := l.buckets(ctx, storage.Client{})
+	for _, b := range append(counts[:len(counts)-1], weights...) { // without the one of a software
+		wait = max(wait, l.shared.Wait(1, b))
+	}
+	return wait
 }
 
 // buckets returns the buckets in which a registration and its size are counted.

@@ -67,19 +67,19 @@ func (s *Server) documentRoutes(add route) error {
 // apiRoutes adds the API routes: CORS for every origin, no cookies.
 func (s *Server) apiRoutes(add route) {
 	for path, h := range map[string]handler{"/token": s.token, "/revoke": s.revoke} {
-		add(s.path(path), cors{"POST", s.limited(LimitToken, s.timely(s.placed(LimitToken, methods{http.MethodPost: s.api(h)})))})
+		add(s.path(path), cors{"POST", s.limited(LimitToken, s.timely(s.before(s.placed(LimitToken, methods{http.MethodPost: s.api(h)}))))})
 	}
 	if len(s.providers.ordered) > 0 {
 		// A provider is not a browser: no CORS, no cookies.
 		add(s.path("/login/{provider}/logout"), s.limited(LimitToken, s.timely(methods{http.MethodPost: s.api(s.asPart(PartProviderLogout, s.backChannelLogout))})))
 	}
 	// A resource server is not a browser: no CORS.
-	add(s.path("/introspect"), s.ifIntrospected(s.limited(LimitIntrospection, s.timely(s.placed(LimitIntrospection, methods{http.MethodPost: s.api(s.introspect)})))))
+	add(s.path("/introspect"), s.ifIntrospected(s.limited(LimitIntrospection, s.timely(s.before(s.placed(LimitIntrospection, methods{http.MethodPost: s.api(s.introspect)}))))))
 	if s.cfg.Registration != RegistrationClosed {
 		program := func(h http.Handler) http.Handler {
-			return s.limited(LimitRegistration, s.timely(s.placed(LimitRegistration, h)))
+			return s.limited(LimitRegistration, s.timely(s.placed(LimitRegistration, s.yielding(h))))
 		}
-		add(s.path("/register"), cors{"POST", program(s.inPart(PartRegistration, s.clients.Register()))})
+		add(s.path("/register"), cors{"POST", s.unlessFull(program(s.inPart(PartRegistration, s.clients.Register())))})
 		add(s.path("/register/{id}"), cors{"GET, PUT, DELETE", program(s.inPart(PartRegistration, s.clients.Configuration()))})
 	}
 }

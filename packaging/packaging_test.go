@@ -110,10 +110,7 @@ func TestDeb(t *testing.T) {
 
 // TestRPM: rpm reads the package, finds the files, and knows which one an operator changes.
 func TestRPM(t *testing.T) {
-	rpm, err := exec.LookPath("rpm")
-	if err != nil {
-		t.Skip("rpm is not here")
-	}
+	rpm := reader(t, "RPM", "rpm")
 	path, _ := packed(t, "rpm")
 	if list := output(t, rpm, "-qpc", path); list != "/etc/gatehouse/gatehouse.yaml\n/etc/logrotate.d/gatehouse\n" {
 		t.Errorf("files of the operator: %q", list)
@@ -184,13 +181,24 @@ func TestOtherProgramsRefused(t *testing.T) {
 	}
 }
 
+// reader returns a program that the tests ask: the one that a variable names, as in scripts/test, or one
+// that is installed. Without both the test is skipped.
+func reader(t *testing.T, variable, name string) string {
+	t.Helper()
+	if path := os.Getenv(variable); path != "" {
+		return path
+	}
+	path, err := exec.LookPath(name)
+	if err != nil {
+		t.Skip(name + " is not here")
+	}
+	return path
+}
+
 // TestHardened: systemd finds little that the service could do beyond its work. Without systemd,
 // or with one that judges only what runs, there is no answer.
 func TestHardened(t *testing.T) {
-	analyze, err := exec.LookPath("systemd-analyze")
-	if err != nil {
-		t.Skip("systemd-analyze is not here")
-	}
+	analyze := reader(t, "SYSTEMD_ANALYZE", "systemd-analyze")
 	unit, err := os.ReadFile("../docs/examples/gatehouse.service")
 	if err != nil {
 		t.Fatal(err)

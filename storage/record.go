@@ -153,6 +153,7 @@ func (s *Store) put(ctx context.Context, put Put) (Item, error) {
 			return item, err
 		case <-time.After(retryPause):
 		}
+		s.retries.Add(1)
 		item, err = s.attempt(ctx, put)
 	}
 	if err != nil && !settled(err) {
@@ -160,6 +161,9 @@ func (s *Store) put(ctx context.Context, put Put) (Item, error) {
 	}
 	return item, err
 }
+
+// Retries returns how many times a write was sent again because its outcome was not known, for metrics.
+func (s *Store) Retries() int64 { return s.retries.Load() }
 
 // attempt sends an operation once.
 func (s *Store) attempt(ctx context.Context, put Put) (Item, error) {

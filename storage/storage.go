@@ -96,6 +96,7 @@ type Store struct {
 	mustSeal  bool
 	forms     forms
 	listeners atomic.Pointer[[]func(error)] // the functions given to OnForged
+	retries   atomic.Int64                  // of writes
 }
 
 // New returns a Store over backend. A master key that is not 32 bytes long and a negative

@@ -30,6 +30,8 @@ type egressSettings struct {
 	pinned map[string][]byte
 	// fetched, if set, is told of each fetch.
 	fetched func(err error, took time.Duration)
+	// counted, if set, is told the ids of the providers that a reload brings.
+	counted func(ids ...string)
 }
 
 // proxySettings name the proxy of a program that fetches from addresses chosen by others.

@@ -36,13 +36,17 @@ func (st *site) countServer(s *serveSettings) (observe func(authz.Observation)) 
 	if st.metrics == nil {
 		return nil
 	}
-	var ids []string
+	counted := metrics.NewServer(st.metrics, s.providerIDs()...)
+	s.fetched, s.counted = counted.Fetched, counted.Providers
+	return counted.Observe
+}
+
+// providerIDs returns the ids of the providers where people sign in.
+func (s *serveSettings) providerIDs() (ids []string) {
 	for _, one := range s.SignIn.Providers {
 		ids = append(ids, one.ID)
 	}
-	counted := metrics.NewServer(st.metrics, ids...)
-	s.fetched = counted.Fetched
-	return counted.Observe
+	return ids
 }
 
 // countRecords counts the records of the store at each scrape.

@@ -128,7 +128,10 @@ func TestEachSettingThatReloads(t *testing.T) {
 	t.Parallel()
 	r := startServer(t)
 	r.named(t)
-	before := ""
+	before, series := "", `provider="company"`
+	if strings.Contains(scrape(t, r.admin), series) {
+		t.Error("there are series of a provider before its time")
+	}
 	for key, value := range reloadedKeys {
 		r.write(t, with(key, value))
 		got, want := r.reload(t), []string{key}
@@ -147,6 +150,9 @@ func TestEachSettingThatReloads(t *testing.T) {
 	r.reload(t)
 	if got := r.reload(t); !got.Done || len(got.Changed)+len(got.Restart) > 0 {
 		t.Errorf("nothing has changed: %+v", got)
+	}
+	if !strings.Contains(scrape(t, r.admin), `gatehouse_provider_requests_total{outcome="ok",`+series+`}`) {
+		t.Error("a provider that a reload brought has no series")
 	}
 }
 

@@ -82,6 +82,9 @@ func (v *serving) reload(ctx context.Context) reloaded {
 	if err := v.front.Reload(ctx, config); err != nil {
 		return refused(err)
 	}
+	if next.counted = v.counted; next.counted != nil {
+		next.counted(next.providerIDs()...)
+	}
 	out.Warnings = slices.DeleteFunc(slices.Clone(next.warnings), func(w string) bool { return slices.Contains(v.warnings, w) })
 	if slices.ContainsFunc(out.Changed, func(c change) bool { return c.Key == "sign-in" }) {
 		go reportProviders(context.WithoutCancel(ctx), v.front, v.log)

@@ -33,8 +33,8 @@ func (s *Shared) Take(ctx context.Context, charges []Charge) (wait time.Duration
 	return s.Settle(ctx, charges)
 }
 
-// Over reports whether a weight is too much for a bucket of the first area, by what this process knows.
-func (s *Shared) Over(weight int64, b Bucket) bool { return s.limiters[0].Wait(weight, b) > 0 }
+// Wait returns how long a weight has to wait for a bucket of the first area, by what this process knows.
+func (s *Shared) Wait(weight int64, b Bucket) time.Duration { return s.limiters[0].Wait(weight, b) }
 
 // Return gives back what [Shared.Take] took, for work that did not happen.
 func (s *Shared) Return(ctx context.Context, charges []Charge) error {

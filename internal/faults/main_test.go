@@ -34,6 +34,9 @@ var authzBinary string
 func TestMain(m *testing.M) { os.Exit(run(m)) }
 
 func run(m *testing.M) int {
+	if os.Getenv(floodEnv) != "" {
+		return m.Run() // a process that floods needs no server of its own
+	}
 	dir, err := os.MkdirTemp("", "gatehouse-faults-")
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)

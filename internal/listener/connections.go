@@ -1,6 +1,7 @@
 package listener
 
 import (
+	"cmp"
 	"log/slog"
 	"net"
 	"net/netip"
@@ -22,6 +23,7 @@ type connections struct {
 	trusted []netip.Prefix
 	log     *slog.Logger
 	now     func() time.Time
+	stall   time.Duration // in which a client must take something of an answer that waits for it
 
 	mu      sync.Mutex
 	all     int
@@ -48,7 +50,7 @@ func newConnections(c Config) *connections {
 		c.Log.Info("fewer connections than configured are accepted: half of the files that this process may open", "connections", files, "asked", most)
 		most = files
 	}
-	return &connections{most: most, trusted: c.TrustedProxies, log: c.Log, now: time.Now, from: map[string]int{}}
+	return &connections{most: most, trusted: c.TrustedProxies, log: c.Log, now: time.Now, stall: cmp.Or(c.stall, writeTime), from: map[string]int{}}
 }
 
 // limit returns a listener that accepts connections while there are places for them.
@@ -70,17 +72,23 @@ func (d *limitedListener) Accept() (net.Conn, error) {
 		}
 		networks := d.networks(conn.RemoteAddr())
 		if d.enter(networks) {
-			return &limitedConn{Conn: conn, leave: sync.OnceFunc(func() { d.leave(networks) })}, nil
+			boundUnsent(conn)
+			return &limitedConn{Conn: conn, stall: d.stall, leave: sync.OnceFunc(func() { d.leave(networks) })}, nil
 		}
 		d.logRefusal(conn.RemoteAddr())
 		_ = conn.Close()
 	}
 }
 
-// limitedConn gives its place back when it is closed.
+// limitedConn gives its place back when it is closed, and bounds how long a client may leave an
+// answer unread.
 type limitedConn struct {
 	net.Conn
 	leave func()
+	stall time.Duration
+
+	mu       sync.Mutex
+	set, own time.Time // the write deadlines that were set and that of a Write, zero for none
 }
 
 // Close closes the connection and gives its place back.

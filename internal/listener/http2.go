@@ -17,13 +17,12 @@ const (
 	connectionBuffer = 256 << 10
 )
 
-// http2Limits returns the limits of HTTP/2. A client that reads nothing of what waits for it is
-// cut off, as one of HTTP/1.1 is.
+// http2Limits returns the limits of HTTP/2. WriteByteTimeout is not among them: over TLS it ends
+// connections that make progress, and [limitedConn.Write] is for both versions of HTTP.
 func http2Limits() *http.HTTP2Config {
 	return &http.HTTP2Config{
 		MaxConcurrentStreams: maxStreams, MaxReadFrameSize: 16 << 10,
 		MaxReceiveBufferPerConnection: connectionBuffer, MaxReceiveBufferPerStream: streamBuffer,
-		WriteByteTimeout: writeTime,
 	}
 }
 

@@ -5,7 +5,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"net/http/httptrace"
 	"testing"
 
@@ -16,20 +15,16 @@ import (
 // it.
 func secure(t *testing.T) (*Server, string, *http.Client, func() (net.Conn, error)) {
 	t.Helper()
-	issued := httptest.NewUnstartedServer(nil)
-	issued.EnableHTTP2 = true
-	issued.StartTLS()
-	t.Cleanup(issued.Close)
+	issued := issuedTLS(t)
 	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)
 		_, _ = io.WriteString(w, r.Proto)
 	})
-	s, addr := running(t, handler, Config{TLS: &tls.Config{MinVersion: tls.VersionTLS12, Certificates: issued.TLS.Certificates}})
-	trusted := issued.Client().Transport.(*http.Transport).TLSClientConfig
+	s, addr := running(t, handler, Config{TLS: &tls.Config{MinVersion: tls.VersionTLS12, Certificates: issued.certificates}})
 	dial := func() (net.Conn, error) {
-		return tls.Dial("tcp", addr, &tls.Config{RootCAs: trusted.RootCAs, ServerName: "example.com"})
+		return tls.Dial("tcp", addr, issued.client.Clone())
 	}
-	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: trusted.RootCAs, ServerName: "example.com"}, ForceAttemptHTTP2: true}}
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: issued.client.Clone(), ForceAttemptHTTP2: true}}
 	t.Cleanup(client.CloseIdleConnections)
 	return s, "https://" + addr, client, dial
 }

@@ -21,7 +21,8 @@ import (
 	"gatehouse.example/internal/quietlog"
 )
 
-// The limits on a connection. They suit servers whose answers are all short.
+// The limits on a connection. They suit servers whose answers are all short. writeTime is also how
+// long a client may take nothing of an answer that lasts.
 const (
 	headerTime = 5 * time.Second
 	readTime   = 15 * time.Second
@@ -61,11 +62,13 @@ type Config struct {
 	// networks of reverse proxies, because all clients of a proxy have its address.
 	TrustedProxies []netip.Prefix
 	// Streams, if set, is the base context of every request, and there is no limit on the time
-	// to read a request and write its answer. Set it for servers with long answers, whose
-	// handlers bound the time of a body.
+	// to read a request and write its answer, as long as the client takes some of it. Set it for
+	// servers with long answers, whose handlers bound the time of a body.
 	Streams context.Context
 	// Log receives the errors of connections.
 	Log *slog.Logger
+
+	stall time.Duration // replaces writeTime in tests
 }
 
 // Server serves HTTP on one listener. It is safe for concurrent use.
@@ -85,16 +88,18 @@ func New(handler http.Handler, c Config) *Server {
 		ConnContext:       s.connections.withTurns,
 		ReadHeaderTimeout: headerTime,
 		ReadTimeout:       readTime,
-		WriteTimeout:      writeTime,
+		WriteTimeout:      s.connections.stall,
 		IdleTimeout:       idleTime,
 		MaxHeaderBytes:    cmp.Or(c.Headers, headerSize),
 		ErrorLog:          quietlog.ServerLog(c.Log.Handler()),
 	}
-	s.http.Handler = s.connections.weigh(framing.Close(handler, s.stopping.Load))
+	handler = framing.Close(handler, s.stopping.Load)
 	if c.Streams != nil {
+		handler = windowed(handler, s.connections.stall)
 		s.http.ReadTimeout, s.http.WriteTimeout = 0, 0
 		s.http.BaseContext = func(net.Listener) context.Context { return c.Streams }
 	}
+	s.http.Handler = s.connections.weigh(handler)
 	return s
 }
 

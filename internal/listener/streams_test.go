@@ -24,20 +24,33 @@ type crowd struct {
 
 func newCrowd(t *testing.T, places int) *crowd {
 	t.Helper()
-	issued := httptest.NewUnstartedServer(nil)
-	issued.EnableHTTP2 = true
-	issued.StartTLS()
-	t.Cleanup(issued.Close)
+	issued := issuedTLS(t)
 	c := &crowd{arrived: make(chan struct{}, 200), release: make(chan struct{})}
 	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c.arrived <- struct{}{}
 		<-c.release
 		_, _ = io.WriteString(w, r.Proto)
 	})
-	s, addr := running(t, handler, Config{Connections: places, TLS: &tls.Config{MinVersion: tls.VersionTLS12, Certificates: issued.TLS.Certificates}})
+	s, addr := running(t, handler, Config{Connections: places, TLS: &tls.Config{MinVersion: tls.VersionTLS12, Certificates: issued.certificates}})
 	c.Server, c.url = s, "https://"+addr
-	c.roots = &tls.Config{RootCAs: issued.Client().Transport.(*http.Transport).TLSClientConfig.RootCAs, ServerName: "example.com"}
+	c.roots = issued.client.Clone()
 	return c
+}
+
+// issued are certificates of a server, and a client that trusts them.
+type issued struct {
+	certificates []tls.Certificate
+	client       *tls.Config
+}
+
+func issuedTLS(t *testing.T) issued {
+	t.Helper()
+	s := httptest.NewUnstartedServer(nil)
+	s.EnableHTTP2 = true
+	s.StartTLS()
+	t.Cleanup(s.Close)
+	trusted := s.Client().Transport.(*http.Transport).TLSClientConfig
+	return issued{s.TLS.Certificates, &tls.Config{RootCAs: trusted.RootCAs, ServerName: "example.com"}}
 }
 
 // client returns a client with one connection of HTTP/2.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strconv"
 	"sync"
+	"sync/atomic"
 
 	goredis "github.com/redis/go-redis/v9"
 
@@ -24,7 +25,12 @@ type backend struct {
 	room        room
 	pools       *storage.Pools // of this process, where the user may not count in the server
 	onRoundTrip func()
+	flights     atomic.Int64 // round trips, which calls share
 }
+
+// Flights returns the number of round trips to servers since the start. It is less than that of the calls
+// that needed one, because those at the same time share them.
+func (b *backend) Flights() int64 { return b.flights.Load() }
 
 // begin counts a round trip, or returns an error if the context is over.
 func (b *backend) begin(ctx context.Context) error {

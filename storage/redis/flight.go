@@ -5,6 +5,7 @@ import (
 	"runtime"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	goredis "github.com/redis/go-redis/v9"
@@ -60,7 +61,8 @@ const (
 
 // lane is the flights of one kind to one server.
 type lane struct {
-	most int // how many may be out at a time
+	most    int           // how many may be out at a time
+	flights *atomic.Int64 // counts those of all lanes
 
 	mu      sync.Mutex
 	waiting []*job
@@ -91,6 +93,7 @@ func (b *backend) share(ctx context.Context, j *job) error {
 		return err
 	}
 	if j.ctx = ctx; b.unshared || j.size() > flightBytes {
+		b.flights.Add(1)
 		fly(ctx, []*job{j})
 		return nil
 	}
@@ -109,7 +112,7 @@ func (b *backend) lanesTo(addr string) *lanes {
 		if b.lanes == nil {
 			b.lanes = map[string]*lanes{}
 		}
-		b.lanes[addr] = &lanes{prompt: lane{most: promptFlights}, confirmed: lane{most: confirmedFlights}}
+		b.lanes[addr] = &lanes{prompt: lane{most: promptFlights, flights: &b.flights}, confirmed: lane{most: confirmedFlights, flights: &b.flights}}
 	}
 	return b.lanes[addr]
 }
@@ -170,6 +173,7 @@ func (l *lane) closes(j *job) (alone bool) {
 }
 
 func (l *lane) begin() {
+	l.flights.Add(1)
 	l.out++
 	l.last = time.Now()
 }

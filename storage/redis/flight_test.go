@@ -204,6 +204,9 @@ func TestCommandsShareFlights(t *testing.T) {
 		w.land(3)
 		wantErr(t, first[0], nil)
 		wantErr(t, last, nil)
+		if got := b.Flights(); got != 4 {
+			t.Errorf("%d round trips are counted, of 4 for 7 calls", got)
+		}
 	})
 }
 

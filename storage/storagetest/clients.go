@@ -184,7 +184,11 @@ func testClientUseLost(t *testing.T, f *fixture) {
 	for what, lose := range map[string]func(int){"reply": f.faults.LoseReplies, "request": f.faults.LoseRequests} {
 		f.clock.advance(25 * time.Hour)
 		lose(1)
+		before := f.Retries()
 		f.use(t, "a")
+		if again := f.Retries() - before; again != 1 {
+			t.Errorf("after a lost %s %d writes were sent again", what, again)
+		}
 		f.wantIndexed(t, "after a lost "+what, clientsByUse, "c", "a")
 		f.wantClients(t, "after a lost "+what, "c", "a")
 	}

@@ -16,6 +16,8 @@ type Records interface {
 	Counts(ctx context.Context) (storage.Counts, error)
 	// KeySet returns the signing keys.
 	KeySet(ctx context.Context) (storage.KeySet, error)
+	// Retries counts the writes that were sent again.
+	Retries() int64
 }
 
 // figures reads the store at each scrape.
@@ -40,6 +42,7 @@ func Figures(m *Registry, records Records, waiting func() int) {
 		keys:      desc("signing_keys", "Signing keys on record.", "state"),
 		activated: desc("signing_key_activated_timestamp_seconds", "When the key that signs began to do so."),
 	})
+	m.counter("gatehouse_store_retries_total", "Writes that were sent again because nobody knew what became of them.", func() float64 { return float64(records.Retries()) })
 	m.gauge("gatehouse_password_checks_waiting", "Sign-ins that wait for a place to have a password checked.", func() float64 { return float64(waiting()) })
 }
 

@@ -5,8 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -27,6 +30,9 @@ func (r *records) Counts(ctx context.Context) (storage.Counts, error) {
 	r.within = time.Until(end)
 	return storage.Counts{UnusedClients: 1, UsedClients: 2, People: 3}, r.err
 }
+
+// Retries implements [metrics.Records].
+func (r *records) Retries() int64 { return 7 }
 
 // KeySet implements [metrics.Records].
 func (r *records) KeySet(context.Context) (storage.KeySet, error) {
@@ -118,6 +124,18 @@ func TestProviders(t *testing.T) {
 	}
 	if len(got) != before {
 		t.Errorf("%d series, before there were %d", len(got), before)
+	}
+	server.Providers("company", "later1") // as a reload does
+	server.Observe(authz.Observation{What: authz.ProviderAsked, Provider: "later1", Status: 200})
+	got = series(t, m)
+	if got[`gatehouse_provider_requests_total{outcome="ok",provider="later1"}`] != "1" || got[`gatehouse_provider_requests_total{outcome="ok",provider="company"}`] != "10" {
+		t.Error("a provider that a reload brought has no series of its own, or another one lost its count")
+	}
+	for i := range 100 {
+		server.Providers(fmt.Sprint("more", i))
+	}
+	if got := strings.Count(strings.Join(slices.Collect(maps.Keys(series(t, m))), "\n"), `provider_requests_total{outcome="ok"`); got != 65 {
+		t.Errorf("%d providers have series", got)
 	}
 }
 

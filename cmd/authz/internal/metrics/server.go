@@ -30,7 +30,7 @@ type Server struct {
 	fetches   map[error]prometheus.Counter
 	fetching  prometheus.Observer
 	limited   map[authz.Limit]prometheus.Counter
-	providers providers
+	providers *providers
 }
 
 // noGrant and otherCode are the labels of refusals that are not of the token endpoint, and of
@@ -62,6 +62,9 @@ func NewServer(m *Registry, ids ...string) *Server {
 	s.limited = limitCounters(m)
 	return s
 }
+
+// Providers adds series for the providers with these ids, which a reload brought.
+func (s *Server) Providers(ids ...string) { s.providers.add(ids) }
 
 func (s *Server) addAnswers(m *Registry) {
 	values := map[answer][]string{}

@@ -93,6 +93,13 @@ func Store(m *Registry, of storage.Backend) storage.Backend {
 		}),
 	}
 	m.MustRegister(b.lineages)
+	m.counter("gatehouse_store_round_trips_total", "Round trips to Redis. Calls at the same time share them; a store in this process has none.",
+		func() float64 {
+			if shares, ok := of.(interface{ Flights() int64 }); ok {
+				return float64(shares.Flights())
+			}
+			return 0
+		})
 	m.gauge("gatehouse_store_room", "Room that the store has: 2 enough, 1 for what is there already, 0 none.",
 		func() float64 { return float64(storage.RoomNone - of.Room()) })
 	return b

@@ -345,7 +345,6 @@ func TestScopesFile(t *testing.T) {
 		name, text string
 		want       scopeRules
 	}{
-		{"nothing", "", scopeRules{}},
 		{"one for all", "scopes: notes:read", scopeRules{policy: middleware.Policy{Scopes: []string{"notes:read"}}, supported: []string{"notes:read"}}},
 		{"several for all", "scopes: [a, b c]", scopeRules{policy: middleware.Policy{Scopes: []string{"a", "b", "c"}}, supported: []string{"a", "b", "c"}}},
 		{"every value", "tools:\n  one: a:b\n  two: a:b  c\n  list:\n    - d\n    - e\n  open: []\n  also: ''\n  number: 1\n", scopeRules{
@@ -374,6 +373,8 @@ func TestScopesFile(t *testing.T) {
 		}
 	}
 	for text, says := range map[string]string{
+		"":                               "scopes.yaml: there are no rules",
+		"# later":                        "scopes.yaml: there are no rules",
 		"tools:":                         "scopes.yaml:1: tools must be keys with values",
 		"tools: notes:read":              "scopes.yaml:1: tools must be keys with values",
 		"tools:\n  - a":                  "scopes.yaml:1: tools must be keys with values",

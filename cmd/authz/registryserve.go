@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -60,6 +61,8 @@ func (v *registryServe) Run(ctx context.Context, p *program, k *kong.Context) er
 	}
 	log, flush := p.logger(v.LogFormat)
 	defer flush()
+	signals, deaf := p.listen()
+	defer deaf()
 	st, err := newSite(ctx, v.Listen, v.AdminListen, v.TLSCert, v.TLSKey)
 	if err != nil {
 		return err
@@ -88,7 +91,22 @@ func (v *registryServe) Run(ctx context.Context, p *program, k *kong.Context) er
 	}
 	v.announce(p.stdout, st)
 	probes := st.catalogueProbes(st.probes(store.Ping, tight(store.Room)), m)
-	return runWith(ctx, func() error { return st.serve(ctx, health(v.withLogo(readers)), probes) }, m.Run)
+	return runWith(ctx, func() error { return st.serve(ctx, health(v.withLogo(readers)), probes) }, m.Run, unmoved(signals, log))
+}
+
+// unmoved returns a worker that answers SIGHUP with a warning. A registry of its own reads its settings
+// at the start only, and should not end for what reloads others.
+func unmoved(signals <-chan os.Signal, log *slog.Logger) worker {
+	return func(ctx context.Context) error {
+		for {
+			select {
+			case <-signals:
+				log.Warn("SIGHUP: a registry does not reload its settings: restart it")
+			case <-ctx.Done():
+				return nil
+			}
+		}
+	}
 }
 
 // publish adds the operator's own servers to the catalogue before it is served. If another

@@ -42,7 +42,7 @@ func startReloading(t *testing.T, verb, text string, files map[string]string) *r
 	p.hangups = func() (chan os.Signal, func()) { return r.signals, func() {} }
 	p.reloadRest = 0
 	go func() {
-		r.status <- p.run(ctx, []string{verb, "--config", r.file})
+		r.status <- p.run(ctx, append(strings.Fields(verb), "--config", r.file))
 	}()
 	t.Cleanup(func() { r.ended(t) })
 	eventually(t, "it is ready", func() bool {
@@ -251,6 +251,30 @@ func TestHangup(t *testing.T) {
 	eventually(t, "the log has the result", func() bool {
 		return strings.Contains(r.stderr.String(), `changed=code-ttl "need a restart"=key-cache`)
 	})
+}
+
+// TestHangupOfOthers: a gateway reloads too, and a registry of its own says that it does not and goes on.
+func TestHangupOfOthers(t *testing.T) {
+	t.Parallel()
+	gate := "resource: " + reloadedNotes + "\nupstream: http://127.0.0.1:9\nissuer: https://login.example.com\n"
+	for _, one := range []struct{ verb, before, after, logs, shown string }{
+		{"gateway", gate, gate + "max-body: 1000\ndrain: 1s\n", `changed=max-body "need a restart"=drain`, "needs a restart: drain"},
+		{"registry serve", "store: \"embedded:\"\n", "store: \"embedded:\"\ntitle: Other\n", "a registry does not reload its settings: restart it", "reloads no settings: restart it"},
+	} {
+		t.Run(one.verb, func(t *testing.T) {
+			t.Parallel()
+			r := startReloading(t, one.verb, one.before, nil)
+			r.write(t, one.after)
+			r.signals <- syscall.SIGHUP
+			eventually(t, "the log has the result", func() bool { return strings.Contains(r.stderr.String(), one.logs) })
+			if _, out, errs := r.verb(t); !strings.Contains(out+errs, one.shown) {
+				t.Errorf("authz reload: %s%s", out, errs)
+			}
+			if status, _ := get(t, http.DefaultClient, "http://"+r.admin+"/livez"); status != http.StatusOK {
+				t.Errorf("it does not go on: %d", status)
+			}
+		})
+	}
 }
 
 // TestReloadsTogether: reloads run one after the other, whoever asks gets the result of one that

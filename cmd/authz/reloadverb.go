@@ -135,6 +135,9 @@ func ask(ctx context.Context, url string) (result reloaded, err error) {
 	}
 	defer resp.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(resp.Body, 1<<20))
+	if err == nil && resp.StatusCode == http.StatusNotFound {
+		return result, fmt.Errorf("the program at %s reloads no settings: restart it", url)
+	}
 	if err == nil && resp.StatusCode != http.StatusOK && resp.StatusCode != http.StatusUnprocessableEntity {
 		err = fmt.Errorf("%s: %s", resp.Status, bytes.TrimSpace(body))
 	}

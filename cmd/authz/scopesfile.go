@@ -32,7 +32,7 @@ func readScopes(name string, data []byte) (scopeRules, error) {
 		return scopeRules{}, err
 	}
 	if err == nil && len(d.Values) == 0 {
-		return scopeRules{}, fmt.Errorf("scopes: %s has no rules: write some, or leave out the setting if every valid token may do everything", name)
+		return scopeRules{}, fmt.Errorf("%s: there are no rules: write some, or leave out the setting if every valid token may do everything", name)
 	}
 	out := scopeRulesIn(d, d.Values)
 	return out, errors.Join(err, d.Mistakes())

@@ -76,6 +76,7 @@ type bubble struct {
 	backend    *hangingBackend
 	roundTrips atomic.Int64
 	log        *syncBuffer
+	observed   func(authz.Observation)
 }
 
 // inBubble runs f in a bubble, on a server whose store seals under the first key.
@@ -118,7 +119,7 @@ func (s *bubble) startWith(store *storage.Store, who authz.Registration) {
 	s.t.Helper()
 	var err error
 	s.server, err = authz.New(s.t.Context(), authz.Config{
-		Issuer: secureIssuer, Store: store, Resources: bothResources(), Registration: who, Logger: slog.New(slog.NewTextHandler(s.log, nil)),
+		Issuer: secureIssuer, Store: store, Resources: bothResources(), Registration: who, Observe: s.observed, Logger: slog.New(slog.NewTextHandler(s.log, nil)),
 	})
 	if err != nil {
 		s.t.Fatal(err)

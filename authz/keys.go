@@ -39,6 +39,9 @@ func (s *Server) Run(ctx context.Context) error {
 	work.Go(func() { s.chores.reap(ctx) })
 	work.Go(func() { s.egressRun(ctx) })
 	work.Go(func() { s.recheckRun(ctx) })
+	if s.cfg.Observe != nil {
+		work.Go(func() { s.census.run(ctx) })
+	}
 	defer work.Wait()
 	return s.keys.Run(ctx)
 }

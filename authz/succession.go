@@ -28,6 +28,7 @@ type lasting struct {
 	unaskedRate       *fair.Limiter // bounds the grants of a person without a page
 	registrations     *fair.Shared  // bounds registrations and their sizes
 	requests          *requestLimiter
+	census            census
 	holders           holders
 	// unproven bounds by network what was sent to a provider and came to nothing: made-up codes
 	// and logout tokens use up the sender's share and not the quota of this server there.
@@ -46,7 +47,7 @@ func newLasting(ctx context.Context, cfg Config, keyChanged func(kid, state stri
 		throttle: throttle.New(cfg.Now, counter(cfg.Store, "sign-in")), logKey: make([]byte, 32), alarm: &alarm{log: cfg.Logger, now: cfg.Now},
 		largeTransactions: fair.NewLimiter(cfg.Now), unaskedRate: fair.NewLimiter(cfg.Now),
 		registrations: fair.NewShared(counter(cfg.Store, "registration"), fair.NewLimiter(cfg.Now)), unproven: fair.NewLimiter(cfg.Now), activity: newActivity(cfg),
-		requests: newRequestLimiter(cfg.Now),
+		requests: newRequestLimiter(cfg.Now), census: census{store: cfg.Store},
 	}
 	k.chores = newChores(cfg, k)
 	var err error

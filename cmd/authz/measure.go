@@ -52,7 +52,7 @@ func (s *serveSettings) providerIDs() (ids []string) {
 // countRecords counts the records of the store at each scrape.
 func (st *site) countRecords(store *storage.Store, front *authz.Server) {
 	if st.metrics != nil {
-		metrics.Figures(st.metrics, store, front.PasswordsWaiting)
+		metrics.Figures(st.metrics, store, front.PasswordsWaiting, front.GrantsCounted)
 	}
 }
 

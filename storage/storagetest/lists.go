@@ -279,3 +279,37 @@ func testTidyGrants(t *testing.T, f *fixture) {
 	tidy()
 	both("the last time", ids[1])
 }
+
+// testGrantsCounted: the grants in the lists of all people are counted page by page, with those that
+// are new and without those that were revoked; a scan or a list of all is not needed.
+func testGrantsCounted(t *testing.T, f *fixture) {
+	count := func(limit int) (sum int) {
+		t.Helper()
+		for after, first := "", true; first || after != ""; first = false {
+			n, next, err := f.ListedGrants(t.Context(), after, limit)
+			wantError(t, "ListedGrants", err, nil)
+			sum, after = sum+n, next
+		}
+		return sum
+	}
+	before := count(1000) // the backend may be shared with other tests
+	var subjects []string
+	for i := range 5 {
+		mine, _ := f.granted(t, i)
+		subject := unique("subject")
+		if i > 0 {
+			subject = mine[0].Subject
+		}
+		subjects = append(subjects, subject)
+		wantError(t, "CreateUser", f.CreateUser(t.Context(), storage.User{Name: unique("person"), Subject: subject}), nil)
+	}
+	for _, limit := range []int{1, 2, 5, 1000} {
+		if got := count(limit) - before; got != 10 {
+			t.Errorf("%d grants of 10 are counted, %d people at a time", got, limit)
+		}
+	}
+	wantError(t, "RevokeUser", f.RevokeUser(t.Context(), subjects[4], "test"), nil)
+	if got := count(2) - before; got != 6 {
+		t.Errorf("%d grants of 6 are counted after a revocation", got)
+	}
+}

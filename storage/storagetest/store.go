@@ -61,6 +61,7 @@ var grantTests = suite{
 	"RevokeForgotten":    testRevokeForgotten,
 	"RevokeUnreadable":   testRevokeUnreadable,
 	"GrantLists":         testGrantLists,
+	"GrantsCounted":      testGrantsCounted,
 	"GrantListsPages":    testGrantListsPages,
 	"GrantListsStale":    testGrantListsStale,
 	"GrantListsYoung":    testGrantListsYoung,

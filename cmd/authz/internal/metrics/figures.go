@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"math"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -24,18 +25,20 @@ type Records interface {
 type figures struct {
 	records Records
 	log     *slog.Logger
+	counted func() (n int, counted bool) // grants
 
-	up, clients, people, keys, activated *prometheus.Desc
+	up, grants, clients, people, keys, activated *prometheus.Desc
 }
 
 // Figures adds what a scrape reads from the store, and the number of sign-ins that wait for a
-// place to have a password checked.
-func Figures(m *Registry, records Records, waiting func() int) {
+// place to have a password checked. grants says how many there are.
+func Figures(m *Registry, records Records, waiting func() int, grants func() (n int, counted bool)) {
 	desc := func(name, help string, labels ...string) *prometheus.Desc {
 		return prometheus.NewDesc("gatehouse_"+name, help, labels, nil)
 	}
 	m.MustRegister(&figures{
-		records: records, log: m.log,
+		records: records, log: m.log, counted: grants,
+		grants:    desc("grants", "Grants in the lists of people, by the last round of a count that goes on in the background; no number before its end."),
 		up:        desc("store_up", "Whether the store answered this scrape: clients, people and signing keys are missing if not."),
 		clients:   desc("clients", "Clients on record: unused ones end by themselves.", "state"),
 		people:    desc("people", "People on record."),
@@ -48,7 +51,7 @@ func Figures(m *Registry, records Records, waiting func() int) {
 
 // Describe implements [prometheus.Collector].
 func (f *figures) Describe(descs chan<- *prometheus.Desc) {
-	for _, desc := range []*prometheus.Desc{f.up, f.clients, f.people, f.keys, f.activated} {
+	for _, desc := range []*prometheus.Desc{f.up, f.grants, f.clients, f.people, f.keys, f.activated} {
 		descs <- desc
 	}
 }
@@ -58,10 +61,16 @@ func (f *figures) Collect(out chan<- prometheus.Metric) {
 	ctx, cancel := context.WithTimeout(context.Background(), readTime)
 	defer cancel()
 	counts, err := f.records.Counts(ctx)
+	grants, counted := f.counted()
+	listed := math.NaN()
+	if counted {
+		listed = float64(grants)
+	}
 	set, keysErr := f.records.KeySet(ctx)
 	gauge := func(desc *prometheus.Desc, value float64, labels ...string) {
 		out <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, value, labels...)
 	}
+	gauge(f.grants, listed)
 	if err = errors.Join(err, keysErr); err != nil {
 		f.log.Warn("metrics could not be read from the store", "error", err)
 		gauge(f.up, 0)

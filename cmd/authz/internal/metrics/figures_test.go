@@ -21,6 +21,7 @@ import (
 // records are counts and keys, or the error of a store that does not answer.
 type records struct {
 	err    error
+	grants int
 	within time.Duration // that the last call was given
 }
 
@@ -44,7 +45,7 @@ func (r *records) KeySet(context.Context) (storage.KeySet, error) {
 // A scrape shows the records of each kind, and no records when the store does not answer in time.
 func TestFigures(t *testing.T) {
 	m, from := newRegistry(), &records{}
-	metrics.Figures(m, from, func() int { return 4 })
+	metrics.Figures(m, from, func() int { return 4 }, func() (int, bool) { return from.grants, from.grants > 0 })
 	got := series(t, m)
 	for name, want := range map[string]string{
 		"gatehouse_store_up": "1", `gatehouse_clients{state="unused"}`: "1", `gatehouse_clients{state="used"}`: "2", "gatehouse_people": "3",

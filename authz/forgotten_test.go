@@ -10,7 +10,6 @@ import (
 
 	"gatehouse.example/authz/admin"
 	"gatehouse.example/storage"
-	"gatehouse.example/storage/storagetest"
 )
 
 // loseRotations refreshes a client's token several times, and simulates a failover that lost
@@ -127,10 +126,12 @@ func TestForgottenAndRefused(t *testing.T) {
 		"nine are missing": {9, func(*testing.T, *harness, string) {}},
 		"the same lineage": {1, func(_ *testing.T, h *harness, _ string) { h.faults.SetLineage("one") }},
 		"no lineage on record": {1, func(t *testing.T, h *harness, id string) {
-			older := h.item(id)
-			older.Data = []byte(strings.Replace(string(older.Data), `"lineage":"one"`, `"lineage":""`, 1))
-			older.Version[0] ^= 1
-			again(h, storagetest.SealAnew(t, masterKey, h.issuer, "gatehouse:grant:"+id, older), id)
+			older, err := h.store.Grant(t.Context(), id)
+			if err != nil || older.Lineage != "one" {
+				t.Fatalf("%+v, %v", older, err)
+			}
+			older.Lineage = ""
+			again(h, h.withJSON(id, jsonOf(t, older)), id)
 		}},
 		"the person is disabled": {1, func(t *testing.T, h *harness, id string) {
 			older := h.item(id)

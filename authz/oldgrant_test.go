@@ -42,6 +42,25 @@ func (h *harness) oldGrants() map[string]tokens {
 	return held
 }
 
+// withJSON returns the item of a grant with another body, as a program seals it that writes grants as
+// JSON.
+func (h *harness) withJSON(id string, body []byte) storage.Item {
+	h.t.Helper()
+	item := h.item(id)
+	item.Data = slices.Concat(item.Data[:recordHeader], body)
+	item.Version[0] ^= 1
+	return storagetest.SealAnew(h.t, masterKey, h.issuer, "gatehouse:grant:"+id, item)
+}
+
+func jsonOf(t *testing.T, v any) []byte {
+	t.Helper()
+	out, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
 // TestA1GrantsWithoutPairs: a grant without pairs keeps its meaning: each scope counts at
 // each of its resources that defines it, and a resource without scopes is granted as a whole.
 // It was redeemed for all of them, so a refresh must name one.
@@ -97,22 +116,12 @@ func TestA1PreviousRelease(t *testing.T) {
 	held := h.redeemFor(c, b.tick(notes+" notes:read", notes+" profile", tasks+" tasks:read"), notes)
 	g := h.grantOfToken(held.refresh)
 	var members map[string]any
-	item := h.item(g.ID)
-	if err := json.Unmarshal(item.Data[recordHeader:], &members); err != nil {
+	if err := json.Unmarshal(jsonOf(t, g), &members); err != nil {
 		t.Fatal(err)
 	}
 	delete(members, "access")
 	delete(members, "audience")
-	body, err := json.Marshal(members)
-	if err != nil {
-		t.Fatal(err)
-	}
-	key := "gatehouse:grant:" + g.ID
-	item = storagetest.SealAnew(t, masterKey, h.issuer, key, storage.Item{Data: slices.Concat(item.Data[:recordHeader], body), Version: storage.Version{1}})
-	change := storage.Put{Key: key, Data: item.Data, If: storage.Always, Operation: item.Version}
-	if _, err := h.meter.Backend.Put(t.Context(), change); err != nil {
-		t.Fatal(err)
-	}
+	h.putRaw("gatehouse:grant:"+g.ID, h.withJSON(g.ID, jsonOf(t, members)))
 	mustRefuse(t, held.token(), http.StatusBadRequest, "invalid_target")
 	held.mustHold(notes, []string{"notes:read"})
 	held.mustHold(tasks, []string{"tasks:read"})

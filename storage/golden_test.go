@@ -37,7 +37,7 @@ type golden struct {
 // goldenFiles are files of testdata that never change: a record that was stored once must be
 // readable by every later program. A new encoding version gets its own file, and so does a record
 // with new fields that decide on requests.
-var goldenFiles = []string{"records-v1.json", "keyset-v1-states.json", "records-v1-lineage.json", "records-v1-clients.json", "records-v1-access.json", "records-v2.json", "records-v2-people.json", "records-v2-resources.json", "records-v2-activity.json", "records-v2-providers.json", "records-v2-audit.json", "records-v2-acme.json"}
+var goldenFiles = []string{"records-v1.json", "keyset-v1-states.json", "records-v1-lineage.json", "records-v1-clients.json", "records-v1-access.json", "records-v2.json", "records-v2-people.json", "records-v2-resources.json", "records-v2-activity.json", "records-v2-providers.json", "records-v2-audit.json", "records-v2-acme.json", "records-v2-grants.json"}
 
 func goldens(t *testing.T, file string) []golden {
 	t.Helper()
@@ -170,7 +170,9 @@ func readGoldens(t *testing.T, file string, seen map[string]bool) {
 		}
 		switch got := got.(type) {
 		case storage.Grant:
-			wantTokens(t, s, got, record)
+			if record.Code != "" || got.Code != nil {
+				wantTokens(t, s, got, record)
+			}
 		case storage.KeySet:
 			for _, k := range got.Keys {
 				wantKey(t, s, k)

@@ -84,7 +84,7 @@ func testClients(t *testing.T, f *fixture) {
 	}
 	// A client from before there were lists is not listed until it is used.
 	f.registered(t, "old")
-	f.backend.edit(t, clientKey("old"), func(members map[string]any) { delete(members, "last_used") })
+	f.edit(t, clientKey("old"), func(members map[string]any) { delete(members, "last_used") })
 	wantError(t, "IndexRemove", f.backend.IndexRemove(t.Context(), clientsByUse, page(t, f.backend, clientsByUse, "", 10)[3]), nil)
 	f.wantClients(t, "without the old one", "a", "b", "c")
 	f.clock.advance(time.Second)

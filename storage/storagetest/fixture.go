@@ -3,6 +3,8 @@ package storagetest
 import (
 	"context"
 	"encoding/json"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -75,24 +77,41 @@ func (b *isolated) last(t *testing.T) storage.Put {
 	return writes[len(writes)-1]
 }
 
-// edit changes the JSON of a record, as a program with the master key could.
-func (b *isolated) edit(t *testing.T, key string, change func(members map[string]any)) {
+// edit changes the JSON of a record, as a program with the master key could. A grant has JSON
+// afterwards, as programs that seal and know no other body write it.
+func (f *fixture) edit(t *testing.T, key string, change func(members map[string]any)) {
 	t.Helper()
-	data := b.item(t, key).Data
+	head, body := f.parts(t, key)
+	if id, ok := strings.CutPrefix(key, grantKey("")); ok {
+		body = toJSON(t, f.read(t, id))
+	}
+	var members map[string]any
+	if err := json.Unmarshal(body, &members); err != nil {
+		t.Fatal(err)
+	}
+	change(members)
+	data := slices.Concat(head, toJSON(t, members))
+	f.backend.restore(t, key, SealAnew(t, f.backend.master, issuer, key, storage.Item{Data: data, Version: operation()}))
+}
+
+// parts returns what is before the body of a record, and the body.
+func (f *fixture) parts(t *testing.T, key string) (head, body []byte) {
+	t.Helper()
+	data := f.backend.item(t, key).Data
 	header := 9 // the encoding version and the expiry
 	if data[0] == 2 {
 		header += 4 + 16 // the name of the master key and the MAC
 	}
-	var members map[string]any
-	if err := json.Unmarshal(data[header:], &members); err != nil {
-		t.Fatal(err)
-	}
-	change(members)
-	body, err := json.Marshal(members)
+	return data[:header], data[header:]
+}
+
+func toJSON(t *testing.T, v any) []byte {
+	t.Helper()
+	out, err := json.Marshal(v)
 	if err != nil {
 		t.Fatal(err)
 	}
-	b.restore(t, key, SealAnew(t, b.master, issuer, key, storage.Item{Data: append(data[:header:header], body...), Version: operation()}))
+	return out
 }
 
 // The names of keys and indexes are a part of the stored format: a later program must find what

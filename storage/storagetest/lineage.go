@@ -115,7 +115,7 @@ func testLineageBetween(t *testing.T, f *fixture) {
 // not refused later.
 func testLineageNone(t *testing.T, f *fixture) {
 	code, _ := f.grant(t, true)
-	f.backend.edit(t, grantKey(code.ID), func(members map[string]any) { delete(members, "lineage") })
+	f.edit(t, grantKey(code.ID), func(members map[string]any) { delete(members, "lineage") })
 	code = f.read(t, code.ID)
 	if code.Lineage != "" {
 		t.Fatalf("the grant carries the lineage %q", code.Lineage)

@@ -268,7 +268,7 @@ func testResealBetween(t *testing.T, f *fixture) {
 func testResealUnreadable(t *testing.T, f *fixture) {
 	s := f.sealed(t)
 	cut, newer, whole := s.redeemed(t), s.redeemed(t), s.redeemed(t)
-	f.backend.edit(t, grantKey(cut.ID), func(members map[string]any) { members["seed"] = []byte("no seal") })
+	f.edit(t, grantKey(cut.ID), func(members map[string]any) { members["seed"] = []byte("no seal") })
 	data := f.backend.item(t, grantKey(newer.ID)).Data
 	f.backend.overwrite(t, grantKey(newer.ID), append([]byte{3}, data[1:]...))
 	wantError(t, "CreateUser", f.CreateUser(t.Context(), storage.User{Name: "a", Subject: "s"}), nil)

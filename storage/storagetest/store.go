@@ -80,6 +80,10 @@ var grantTests = suite{
 	"RefreshToken":       testRefreshToken,
 	"RefreshTokenForged": testRefreshTokenForged,
 	"CodeForged":         testCodeForged,
+	"GrantBodies":        testGrantBodies,
+	"GrantTimes":         testGrantTimes,
+	"GrantSwitch":        testGrantSwitch,
+	"GrantResealed":      testGrantResealed,
 }
 
 var otherTests = suite{

@@ -46,7 +46,7 @@ func (w *walk) ways() (all []Way) {
 
 func (w *walk) way(p profile) Way {
 	on := &play{profile: p, walk: w}
-	way := Way{Client: p.name, Version: p.version}
+	way := Way{Client: p.name, Version: p.version, Basis: p.known, Dated: p.dated}
 	for _, step := range steps {
 		id := step.take(on)
 		way.Steps = append(way.Steps, Step{step.name, id == ""})

@@ -5,7 +5,7 @@ type profile struct {
 	name    string
 	version string // whose way this is
 	dated   string // when it was looked at
-	known   basis
+	known   Basis
 
 	onlyLink    bool     // reads the metadata that the challenge names, and looks nowhere else then
 	placed      bool     // uses a document only if its resource is the one expected in its place
@@ -35,15 +35,6 @@ type profile struct {
 	needsPublic bool     // uses its document only where none is a token_endpoint_auth_method
 	sees        map[string]string
 }
-
-// basis is how well a way is known.
-type basis string
-
-const (
-	fromRuns    basis = "runs"    // it was run at servers with faults
-	fromSource  basis = "source"  // its source was read
-	fromReports basis = "reports" // its maker's documents, recordings, and reports of others
-)
 
 // matching is how a client compares the resource of the metadata with the URL it was given.
 type matching int
@@ -104,40 +95,40 @@ var geminiSees = map[string]string{
 // profiles are the clients in the order of [Clients].
 var profiles = []profile{
 	{
-		name: claudeCode, version: "2.1.330", dated: "2026-11-24", known: fromRuns,
+		name: claudeCode, version: "2.1.330", dated: "2026-11-24", known: Runs,
 		onlyLink: true, fallback: true, match: matchPrefix, anyIssuer: true, signsIn403: true, next502: true, needsCode: true, typed: true, openID: true, rootPaths: true, needsURLs: true,
 		document: "https://claude.ai/oauth/claude-code-client-metadata", needsPublic: true, sees: typescriptSees,
 	},
 	{
-		name: codex, version: "0.169.0", dated: "2026-11-24", known: fromRuns,
+		name: codex, version: "0.169.0", dated: "2026-11-24", known: Runs,
 		beginsGET: true, pastPages: true, match: matchPrefix, looseSlash: true, next502: true, needsURLs: true, document: "https://chatgpt.com/oauth/codex/client.json",
 	},
 	{
-		name: vscode, version: "1.124", dated: "2026-09-22", known: fromReports,
+		name: vscode, version: "1.124", dated: "2026-09-22", known: Reports,
 		match: matchExactly, next502: true, needsURLs: true, document: "https://vscode.dev/oauth/client-metadata.json",
 	},
 	{
-		name: cursor, version: "2026-09", dated: "2026-09-22", known: fromReports,
+		name: cursor, version: "2026-09", dated: "2026-09-22", known: Reports,
 		onlyLink: true, fallback: true, match: matchPrefix, next502: true, needsCode: true, typed: true, openID: true, rootPaths: true, needsURLs: true, sees: typescriptSees,
 	},
 	{
-		name: geminiCLI, version: "0.61.0", dated: "2026-11-24", known: fromRuns,
+		name: geminiCLI, version: "0.61.0", dated: "2026-11-24", known: Runs,
 		sameOrigin: true, pastAll: true, match: matchParts, rootPlaces: true, atIssuer: true, anyPKCE: true, needsHTTPS: true, needsURLs: true, sees: geminiSees,
 	},
 	{
-		name: inspector, version: "2.12.0", dated: "2026-11-24", known: fromRuns,
+		name: inspector, version: "2.12.0", dated: "2026-11-24", known: Runs,
 		onlyLink: true, fallback: true, match: matchPrefix, next502: true, needsCode: true, typed: true, rootPaths: true, needsURLs: true, sees: typescriptSees,
 	},
 	{
-		name: mcpRemote, version: "0.15.1", dated: "2026-11-24", known: fromRuns,
+		name: mcpRemote, version: "0.15.1", dated: "2026-11-24", known: Runs,
 		onlyLink: true, fallback: true, match: matchPrefix, next502: true, needsCode: true, typed: true, openID: true, rootPaths: true, needsURLs: true, sees: typescriptSees,
 	},
 	{
-		name: goSDK, version: "1.8.0", dated: "2026-11-23", known: fromSource,
+		name: goSDK, version: "1.8.0", dated: "2026-11-23", known: Runs,
 		placed: true, typed: true, fallback: true, strict: true, match: matchExactly, mediaType: true, looseSlash: true, needsPKCE: true, needsHTTPS: true, sees: goSees,
 	},
 	{
-		name: typescriptSDK, version: "2.4.0", dated: "2026-11-23", known: fromSource,
+		name: typescriptSDK, version: "2.4.0", dated: "2026-11-23", known: Runs,
 		onlyLink: true, fallback: true, match: matchPrefix, next502: true, needsCode: true, typed: true, openID: true, rootPaths: true, needsURLs: true, sees: typescriptSees,
 	},
 }

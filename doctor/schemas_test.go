@@ -48,7 +48,7 @@ var members = map[string]string{
 	"artifactLocation": "uri",
 	"report":           "as findings target",
 	"findings":         "clients id mend rule saw severity",
-	"as":               "client finding* sees* steps stops* version",
+	"as":               "basis client dated finding* sees* steps stops* version",
 	"steps":            "name ok",
 }
 

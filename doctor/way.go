@@ -12,6 +12,9 @@ type Way struct {
 	// Client is one of [Clients], Version the version whose way was recorded.
 	Client  string `json:"client"`
 	Version string `json:"version"`
+	// Basis is how its way is known, and Dated the day (2026-11-24) on which it was last looked at.
+	Basis Basis  `json:"basis"`
+	Dated string `json:"dated"`
 	// Steps are those that it would take, in their order.
 	Steps []Step `json:"steps"`
 	// Stops is the step at which it would stop, "" if it comes to the sign-in.
@@ -33,12 +36,12 @@ func writeWays(out io.Writer, ways []Way) {
 	if len(ways) == 0 {
 		return
 	}
-	fmt.Fprintf(out, "\n%-15s %-10s", "client", "version")
+	fmt.Fprintf(out, "\n%-15s %-10s %-7s", "client", "version", "from")
 	for i := range steps {
 		fmt.Fprintf(out, " %2d", i+1)
 	}
 	for _, way := range ways {
-		fmt.Fprintf(out, "\n%-15s %-10s", way.Client, way.Version)
+		fmt.Fprintf(out, "\n%-15s %-10s %-7s", way.Client, way.Version, way.Basis)
 		for _, step := range way.Steps {
 			fmt.Fprintf(out, " %2s", mark(step.OK))
 		}
@@ -50,6 +53,7 @@ func writeWays(out io.Writer, ways []Way) {
 	for i, step := range steps {
 		fmt.Fprintf(out, " %d %s%s", i+1, step.name, map[bool]string{true: ",", false: "\n"}[i < len(steps)-1])
 	}
+	writeBases(out, ways)
 }
 
 func mark(ok bool) string {

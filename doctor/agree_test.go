@@ -9,6 +9,8 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/auth"
 	"github.com/modelcontextprotocol/go-sdk/oauthex"
+
+	"gatehouse.example/doctor"
 )
 
 // errArrived says that a client comes to the sign-in.
@@ -50,18 +52,23 @@ func goClient(t *testing.T, s *stable) error {
 // server. Clients look names up before they follow a redirect, which these names do not survive.
 func agreeing() (all []animal) {
 	redirects := []string{"resource-metadata-redirected", "server-metadata-redirected", "metadata-redirected-away", "target-moved", "target-moved-get"}
+	unknown := []string{"rate-limited", "open-at-first"} // what a client does then is not judged
 	for _, a := range zoo() {
-		if !slices.Contains(redirects, a.id) {
+		if !slices.Contains(redirects, a.id) && !slices.Contains(unknown, a.id) {
 			all = append(all, a)
 		}
 	}
 	return append(all, animal{name: "healthy", change: func(*stable) {}})
 }
 
-// compareWay compares how far a client came with its profile.
+// compareWay compares how far a client came with its profile, as far as that goes: registrations of
+// servers without metadata are not tried.
 func compareWay(t *testing.T, a animal, s *stable, client string, arrived bool, why any) {
 	t.Helper()
 	for _, way := range examined(t, s).As {
+		if at := slices.IndexFunc(way.Steps, func(s doctor.Step) bool { return s.Open }); at >= 0 && way.Steps[at].Name != "registration" {
+			continue
+		}
 		if way.Client == client && arrived != (way.Stops == "") {
 			t.Errorf("%s: the profile stops at %q (%s), the client says: %.200v", a.name, way.Stops, way.Finding, why)
 		}

@@ -15,7 +15,7 @@ const (
 )
 
 func zoo() []animal {
-	return slices.Concat(callAnimals, challengeAnimals, placeAnimals, resourceAnimals, serverAnimals, memberAnimals, endpointAnimals, browserAnimals, registerAnimals, tryAnimals, tokenAnimals)
+	return slices.Concat(callAnimals, challengeAnimals, placeAnimals, resourceAnimals, serverAnimals, memberAnimals, endpointAnimals, browserAnimals, registerAnimals, tryAnimals, tokenAnimals, truthAnimals)
 }
 
 var callAnimals = []animal{
@@ -97,8 +97,8 @@ var challengeAnimals = []animal{
 	{"two challenges", "challenge-twice", challenge(`%s, Bearer realm="proxy"`, linked), ""},
 	{"a challenge without a link", "challenge-without-metadata", challenge(`Bearer realm="notes"`), ""},
 	{"a relative link", "challenge-url", challenge(`Bearer resource_metadata="/.well-known/oauth-protected-resource/mcp"`), ""},
-	{"a link with http", "challenge-url", challenge(`Bearer resource_metadata="%s"`, strings.Replace(placed, "https", "http", 1)), "resource-metadata-broken-link"},
-	{"a link to an internal name", "challenge-url", challenge(`Bearer resource_metadata="http://notes:8081/.well-known/oauth-protected-resource"`), ""},
+	{"a link with http", "challenge-elsewhere", challenge(`Bearer resource_metadata="%s"`, strings.Replace(placed, "https", "http", 1)), "resource-metadata-broken-link"},
+	{"a link to an internal name", "challenge-elsewhere", challenge(`Bearer resource_metadata="http://notes:8081/.well-known/oauth-protected-resource"`), ""},
 	{"an error without a token", "challenge-error", challenge(`%s, error="invalid_token"`, linked), ""},
 	{"offline access in the challenge", "challenge-offline", challenge(`%s, scope="notes:read offline_access"`, linked), ""},
 	{"scopes with commas", "challenge-scope", challenge(`%s, scope="notes:read,notes:write"`, linked), ""},
@@ -123,8 +123,7 @@ var placeAnimals = []animal{
 	{"a page for every path", "resource-metadata-not-json", route("GET "+placed, answer(200, "text/html", html)), "resource-metadata-not-inserted"},
 	{"half a document", "resource-metadata-not-json", route("GET "+placed, answer(200, jsonType, `{"resource":`)), "resource-metadata-not-inserted"},
 	{"an array", "resource-metadata-not-json", route("GET "+placed, answer(200, jsonType, `[]`)), "resource-metadata-not-inserted"},
-	{"an endless document", "too-large", route("GET "+placed, answer(200, jsonType, `{"a":"`+strings.Repeat("a", 300<<10))),
-		"resource-metadata-not-json resource-metadata-not-inserted"},
+	{"an endless document", "too-large", route("GET "+placed, answer(200, jsonType, `{"a":"`+strings.Repeat("a", 300<<10))), ""},
 	{"resource metadata as text", "resource-metadata-type", header("GET "+placed, "Content-Type", "text/plain"), ""},
 	{"a slash is added", "resource-metadata-redirected", func(s *stable) {
 		s.with("GET "+placed, answer(301, "", "", "Location", "/.well-known/oauth-protected-resource"))
@@ -204,7 +203,6 @@ var memberAnimals = []animal{
 	{"another response type", "response-types", server("response_types_supported", []string{"code id_token"}), ""},
 	{"no code grant", "grant-code", server("grant_types_supported", []string{"client_credentials", "refresh_token"}), ""},
 	{"no refresh", "grant-refresh", server("grant_types_supported", []string{"authorization_code"}), ""},
-	{"no grant types", "grant-refresh", server("grant_types_supported", nil), ""},
 	{"silent about iss", "iss-missing", server("authorization_response_iss_parameter_supported", nil), ""},
 	{"signatures with none", "algorithm-none", server("token_endpoint_auth_signing_alg_values_supported", []string{"ES256", "none"}), ""},
 	{"no way in", "no-way-in", func(s *stable) {

@@ -19,7 +19,7 @@ type Entry struct {
 	// Mend says how to mend it. Mends says so for servers by name, where it differs.
 	Mend  string
 	Mends map[string]string
-	// Clients are the clients that the fault stops, of those that [Clients] lists.
+	// Clients are the clients that the fault can stop, of those that [Clients] lists.
 	Clients []string
 }
 

@@ -12,8 +12,20 @@ import (
 // firstCalls are the requests with which clients begin, without a token.
 var firstCalls = []string{"call.stateless", "call.session"}
 
-// withoutToken are all requests to the protected server that have no token.
-var withoutToken = []string{"call.stateless", "call.session", "call.unknown", "call.stream"}
+// challenged are the requests whose challenge clients read: the first of them that is refused.
+var challenged = []string{"call.stateless", "call.session", "call.list"}
+
+// messages are the requests without a token that a person with a browser does not send, and so no
+// page is for.
+var messages = []string{"call.stateless", "call.session", "call.list", "call.unknown"}
+
+// opens reports whether a message is answered, and not with a page.
+func (e *exchange) opens() bool { return e.code()/100 == 2 && e.media() != "text/html" }
+
+// page reports whether a program is sent to a page.
+func (e *exchange) page() bool {
+	return e.redirect() && !e.moved() || e.media() == "text/html" && (e.code() == http.StatusForbidden || e.code() == http.StatusOK)
+}
 
 // callChecks are about the status of answers to requests without a token.
 var callChecks = []check{
@@ -23,17 +35,33 @@ var callChecks = []check{
 		Symptoms: []string{"connected but no sign-in", "client never asks to sign in", "tools fail with unauthorized after connecting"},
 		Mend:     "Judge every request before the protocol: 401 with a challenge for each POST, GET and DELETE without a token. Clients begin a sign-in at a 401, not at an error inside of an answer.",
 		Clients:  everyone,
-	}, calls(firstCalls, func(e *exchange) bool { return e.status >= 200 && e.status < 300 })},
+	}, func(w *walk) []string {
+		if list := w.call("call.list"); list.code() == http.StatusUnauthorized || list != nil && list.open() != "" {
+			return nil
+		}
+		found := calls(firstCalls, (*exchange).opens)(w)
+		if len(found) > 0 && w.call("call.list").opens() {
+			found[0] += ", to tools/list too"
+		}
+		return found
+	}},
+	{Entry{
+		ID: "open-at-first", Severity: Note, Rule: "MCP Token Handling; MCP Error Handling",
+		Title:    "The server asks for a token only after initialize",
+		Symptoms: []string{"connected, and the sign-in comes at the first tool", "works until tools are listed"},
+		Mend:     "Nothing, if that is on purpose: clients sign in at the first 401. Else judge every request before the protocol.",
+	}, func(w *walk) []string {
+		e := w.call("call.list")
+		return saw(e.code() == http.StatusUnauthorized, fmt.Sprintf("%s, and tools/list answers 401", w.call("call.session")))
+	}},
 	{Entry{
 		ID: "sign-in-page", Severity: Error, Rule: "MCP Error Handling; RFC 9728 section 5.1",
-		Title:    "The server redirects programs to a page",
+		Title:    "The server redirects programs to a page, or answers with one",
 		Symptoms: []string{"Unexpected token '<'", "expected JSON, got HTML", "client follows a redirect to a login page"},
 		Mend:     "Answer 401 with a challenge. A proxy that signs people in (forward-auth, access) must leave the path of the server, and /.well-known/, to the server.",
 		Mends:    map[string]string{"Cloudflare": "add a bypass policy of Access for the path of the server and for /.well-known/."},
 		Clients:  everyone,
-	}, calls(withoutToken, func(e *exchange) bool {
-		return e.redirect() && !e.moved() || e.media() == "text/html" && (e.status == http.StatusForbidden || e.status == http.StatusOK)
-	})},
+	}, calls(messages, (*exchange).page)},
 	{Entry{
 		ID: "target-moved", Severity: Warning, Rule: "RFC 9110 section 15.4; MCP Canonical Server URI",
 		Title:    "The URL redirects to another URL of this host",
@@ -93,6 +121,8 @@ func calls(places []string, fault func(*exchange) bool) func(*walk) []string {
 				more := ""
 				if at := e.get("Location"); at != "" {
 					more = " and leads to " + quoted(at)
+				} else if e.page() {
+					more = " with a page"
 				}
 				return []string{e.String() + more}
 			}
@@ -103,7 +133,7 @@ func calls(places []string, fault func(*exchange) bool) func(*walk) []string {
 
 // unauthorized returns the first answer with 401 to a request without a token.
 func (w *walk) unauthorized() *exchange {
-	for _, place := range firstCalls {
+	for _, place := range challenged {
 		if e := w.call(place); e.answered() && e.status == http.StatusUnauthorized {
 			return e
 		}
@@ -152,7 +182,7 @@ var challengeChecks = []check{
 			return nil
 		}
 		_, err := metadata.ParseChallenges(e.header.Values("WWW-Authenticate"))
-		return saw(err != nil, "WWW-Authenticate is "+quoted(strings.Join(e.header.Values("WWW-Authenticate"), ", ")))
+		return saw(err != nil && !e.vast(), "WWW-Authenticate is "+quoted(strings.Join(e.header.Values("WWW-Authenticate"), ", ")))
 	}},
 	{Entry{
 		ID: "challenge-empty", Severity: Error, Rule: "RFC 6749 section 3.3; RFC 6750 section 3",
@@ -173,7 +203,6 @@ var challengeChecks = []check{
 		Title:    "The challenge is not for bearer tokens",
 		Symptoms: []string{"browser shows a password dialog", "client asks for a user name and password"},
 		Mend:     "Send the scheme Bearer. A proxy that asks for Basic must not stand in front of the server.",
-		Clients:  everyone,
 	}, func(w *walk) []string {
 		e := w.unauthorized()
 		if e.get("WWW-Authenticate") == "" {
@@ -213,14 +242,24 @@ var challengeChecks = []check{
 	})},
 	{Entry{
 		ID: "challenge-url", Severity: Error, Rule: "RFC 9728 section 5.1",
-		Title:    "resource_metadata is not an absolute URL of this server",
-		Symptoms: []string{"Invalid URL", "client fetches http://localhost or an internal name"},
-		Mend:     "Write the URL that clients outside use. Behind a proxy set the public URL in the configuration instead of taking it from the request.",
-		Clients:  everyone,
+		Title:    "resource_metadata is not an absolute URL",
+		Symptoms: []string{"Invalid URL", "client ignores resource_metadata"},
+		Mend:     "Write the whole URL, with https://.",
 	}, onChallenge(func(w *walk, c metadata.Challenge) string {
 		at, named := c.Get("resource_metadata")
-		return when(named && !sameOrigin(at, w.target), "resource_metadata is "+quoted(at))
+		return when(named && !askable(at), "resource_metadata is "+quoted(at))
 	})},
+	{Entry{
+		ID: "challenge-elsewhere", Severity: Warning, Rule: "RFC 9728 section 3.3; RFC 9728 section 5.1",
+		Title:    "resource_metadata is at another origin than the server",
+		Symptoms: []string{"client fetches http://localhost or an internal name", "client ignores resource_metadata"},
+		Mend: "Nothing, if that is on purpose and resource in the document is the URL of the server: name the host with --allow-host to have it asked. " +
+			"Else write the URL that clients outside use: behind a proxy, set the public URL in the configuration instead of taking it from the request.",
+		Clients: []string{geminiCLI},
+	}, func(w *walk) []string {
+		more := when(w.unlinked() != "", ", which was not asked")
+		return saw(w.away() != "", "resource_metadata is "+quoted(w.away())+more)
+	}},
 	{Entry{
 		ID: "challenge-error", Severity: Warning, Rule: "RFC 6750 section 3.1",
 		Title:    "A request without a token is told that its token is wrong",

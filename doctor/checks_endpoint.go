@@ -51,6 +51,9 @@ var wayChecks = []check{
 		Clients:  []string{},
 	}, each(func(_ *server, d *document) string {
 		list, _ := d.list("token_endpoint_auth_methods_supported")
+		if !d.has("registration_endpoint") && d.yes("client_id_metadata_document_supported") && slices.Contains(list, "private_key_jwt") {
+			return "" // it serves those alone whose document has a key
+		}
 		return when(!slices.Contains(list, "none"), "token_endpoint_auth_methods_supported has "+quotedAll(list))
 	})},
 }
@@ -152,26 +155,36 @@ func secretKeys(e *exchange) string {
 // browserChecks are about clients that are pages in a browser.
 var browserChecks = []check{
 	{cors("cors-call", "the server itself", `Allow every origin at the server: Access-Control-Allow-Origin, and for OPTIONS Access-Control-Allow-Methods (GET, POST, DELETE) and Access-Control-Allow-Headers (Authorization, Content-Type, MCP-Protocol-Version, Mcp-Method, Mcp-Name, Mcp-Session-Id, Last-Event-ID), without asking for a token.`),
-		func(w *walk) []string { return preflights(w.call("call.preflight")) }},
+		meant(func(w *walk) []string { return preflights(w.call("call.preflight")) })},
 	{cors("cors-challenge", "the challenge of the server", "Send Access-Control-Allow-Origin and Access-Control-Expose-Headers: WWW-Authenticate, Mcp-Session-Id also with 401 and 403."),
-		func(w *walk) []string {
+		meant(func(w *walk) []string {
 			e := w.call("call.origin")
 			exposed := strings.ToLower(strings.Join(e.headers("Access-Control-Expose-Headers"), ","))
 			fault := e.answered() && e.status == http.StatusUnauthorized &&
 				(!allows(e) || !strings.Contains(exposed, "www-authenticate") && strings.TrimSpace(exposed) != "*")
 			return saw(fault, fmt.Sprintf("%s with Access-Control-Allow-Origin %s and Access-Control-Expose-Headers %s to a page at %s",
 				e, quoted(e.get("Access-Control-Allow-Origin")), quoted(e.get("Access-Control-Expose-Headers")), browserOrigin))
-		}},
+		})},
 	{cors("cors-resource-metadata", "the resource metadata", "Send Access-Control-Allow-Origin: * with the document, and allow MCP-Protocol-Version in the answer to OPTIONS."),
-		func(w *walk) []string {
-			return pageReads(w.call("resource.preflight"), w.call("resource.origin"))
-		}},
+		meant(func(w *walk) []string { return pageReads(w.call("resource.preflight"), w.call("resource.origin")) })},
 	{cors("cors-server-metadata", "the metadata of the authorization server", "Send Access-Control-Allow-Origin: * with the document, and allow MCP-Protocol-Version in the answer to OPTIONS."),
-		eachServer(func(s *server) []string { return pageReads(s.call("server.preflight"), s.call("server.origin")) })},
+		meant(eachServer(func(s *server) []string { return pageReads(s.call("server.preflight"), s.call("server.origin")) }))},
 	{cors("cors-token", "the token endpoint", "Allow every origin without credentials at the token endpoint, also with errors. No cookie is used there, so nothing is at risk."),
-		eachServer(func(s *server) []string { return pageReads(s.call("token.preflight"), s.call("token")) })},
+		meant(eachServer(func(s *server) []string { return pageReads(s.call("token.preflight"), s.call("token")) }))},
 	{cors("cors-register", "the registration endpoint", "Allow every origin without credentials at the registration endpoint."),
-		eachServer(func(s *server) []string { return preflights(s.call("register.preflight")) })},
+		meant(eachServer(func(s *server) []string { return preflights(s.call("register.preflight")) }))},
+	{Entry{
+		ID: "cors-none", Severity: Note, Rule: "Fetch section 3.3; MCP Transports",
+		Title:    "The servers are not for pages in a browser",
+		Symptoms: []string{"blocked by CORS policy", "Failed to fetch"},
+		Mend:     "Nothing, if no client is a page. Else allow every origin at the server, at all metadata, and at the token and registration endpoints.",
+	}, func(w *walk) []string {
+		at := slices.IndexFunc(w.exchanges, func(e *exchange) bool { return e.answered() && e.method == http.MethodOptions })
+		if at < 0 || w.forPages() {
+			return nil
+		}
+		return []string{"no preflight is permitted; " + w.exchanges[at].String()}
+	}},
 	{Entry{
 		ID: "cors-credentials", Severity: Warning, Rule: "Fetch section 3.3.5; OWASP ASVS",
 		Title:    "Pages of any origin may send cookies",
@@ -194,6 +207,24 @@ func cors(id, what, mend string) Entry {
 		Title:    "Pages in a browser cannot use " + what,
 		Symptoms: []string{"blocked by CORS policy", "Failed to fetch", "TypeError: NetworkError when attempting to fetch resource"},
 		Mend:     mend, Clients: pages,
+	}
+}
+
+// forPages reports whether some preflight is permitted: who permits none has no pages in mind. Many
+// documents are for every origin because a web server adds that.
+func (w *walk) forPages() bool {
+	return slices.ContainsFunc(w.exchanges, func(e *exchange) bool {
+		return e.method == http.MethodOptions && e.get("Access-Control-Allow-Origin") != ""
+	})
+}
+
+// meant looks only at servers that are for pages.
+func meant(look func(*walk) []string) func(*walk) []string {
+	return func(w *walk) []string {
+		if !w.forPages() {
+			return nil
+		}
+		return look(w)
 	}
 }
 

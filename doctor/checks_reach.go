@@ -5,8 +5,6 @@ import (
 	"net/url"
 	"strings"
 	"time"
-
-	"gatehouse.example/metadata"
 )
 
 // The bounds of what counts as a fault of time.
@@ -49,7 +47,7 @@ var reachChecks = []check{
 		ID: "address-not-asked", Severity: Warning, Rule: "MCP SBP SSRF",
 		Title:    "An address was not asked, because the server must not choose it",
 		Symptoms: []string{"was not asked"},
-		Mend:     "If the host is yours, name it with --allow-host. If not, correct the document that names it: clients of other people cannot reach it either.",
+		Mend:     "If the host is yours, ask with --allow-host HOST. Clients may reach it: how far they come is not known without. If it is not yours, or an address of a private network, correct the document that names it.",
 	}, hosts(func(e *exchange) string { return when(e.failure == failForbid, e.reason) })},
 	{Entry{
 		ID: "unreachable", Severity: Error, Rule: "MCP Authorization Server Discovery",
@@ -61,6 +59,26 @@ var reachChecks = []check{
 		gone := e.failure == failLookup || e.failure == failConnect || e.failure == failTime || e.failure == failAnswer
 		return when(gone, e.String())
 	})},
+	{Entry{
+		ID: "header-malformed", Severity: Error, Rule: "RFC 9110 section 5.5",
+		Title:    "An answer has a header that HTTP forbids",
+		Symptoms: []string{"malformed MIME header", "Invalid header value char", "invalid HTTP header parsed"},
+		Mend:     "Leave control characters out of headers: quote only what is printable, in realm and error_description too.",
+		Clients:  everyone,
+	}, hosts(func(e *exchange) string { return when(e.failure == failHeader, e.String()) })},
+	{Entry{
+		ID: "rate-limited", Severity: Warning, Rule: "RFC 6585 section 4; RFC 9110 section 10.2.3",
+		Title:    "The server asks to come later",
+		Symptoms: []string{"429 Too Many Requests", "Retry-After", "too many requests"},
+		Mend:     "Permit some tens of requests in a minute before a sign-in: clients ask for metadata in several places, and few of them wait. Then examine it again: nothing was concluded from these answers.",
+	}, func(w *walk) (found []string) {
+		for _, e := range w.exchanges {
+			if e.failure == failLimited {
+				found = append(found, e.String())
+			}
+		}
+		return saw(len(found) > 0, strings.Join(few(unique(found)), "; "))
+	}},
 	{Entry{
 		ID: "server-fault", Severity: Error, Rule: "RFC 9110 section 15.6",
 		Title:    "The server fails (5xx) at a question that every client asks",
@@ -98,11 +116,14 @@ var reachChecks = []check{
 	})},
 	{Entry{
 		ID: "too-large", Severity: Warning, Rule: "this project",
-		Title:    "A document does not end, or is cut short",
+		Title:    "A document or a challenge is too large, does not end, or is cut short",
 		Symptoms: []string{"response too large", "unexpected end of JSON input"},
-		Mend:     "Metadata has a few kilobytes. Look what the server sends instead.",
+		Mend:     "Metadata has a few kilobytes, and a challenge some hundred bytes. Look what the server sends instead: what it is was not judged.",
 	}, hosts(func(e *exchange) string {
-		return when(e.cut, fmt.Sprintf("%s with a body that does not end within %d bytes, or breaks off after %d", e, MaxBody, len(e.body)))
+		if e.vast() {
+			return fmt.Sprintf("%s with a header WWW-Authenticate that is larger than %d bytes", e, maxChallenge)
+		}
+		return when(e.cut, fmt.Sprintf("%s with a body that %s", e, e.uneven()))
 	})},
 	{Entry{
 		ID: "not-finished", Severity: Warning, Rule: "this project",
@@ -117,7 +138,7 @@ var reachChecks = []check{
 				skipped, why = skipped+1, e.reason
 			}
 		}
-		return saw(skipped > 0, fmt.Sprintf("%d questions were not asked: %s", skipped, why))
+		return saw(skipped > 0, fmt.Sprintf("%d questions were not asked, or not answered in time: %s", skipped, why))
 	}},
 }
 
@@ -159,7 +180,7 @@ func few(found []string) []string {
 // plain reports whether a URL is http at a host other than loopback.
 func plain(raw string) bool {
 	u, err := url.Parse(raw)
-	return err == nil && u.Scheme == "http" && !metadata.IsLoopbackHost(u.Hostname())
+	return err == nil && u.Scheme == "http" && !loopback(u.Hostname())
 }
 
 func lookPlain(w *walk) (found []string) {

@@ -19,7 +19,7 @@ var registerChecks = []check{
 		Clients:  everyone,
 	}, eachClient(func(r *registration) string {
 		refused := r.answer.answered() && r.answer.code()/100 != 2 && r.answer.code() != http.StatusUnauthorized && r.answer.code() != http.StatusForbidden
-		return when(refused, fmt.Sprintf("%s answers %d: %s", r.client, r.answer.code(), excerpt(r.answer.body)))
+		return when(refused, fmt.Sprintf("answers %d: %s", r.answer.code(), excerpt(r.answer.body)))
 	})},
 	{Entry{
 		ID: "registration-locked", Severity: Error, Rule: "RFC 7591 section 3; MCP Dynamic Client Registration",
@@ -42,7 +42,7 @@ var registerChecks = []check{
 		Mend:     "Answer 201 with application/json, client_id and all registered metadata.",
 		Clients:  everyone,
 	}, eachClient(func(r *registration) string {
-		return when(r.answer.code()/100 == 2 && r.answer.text("client_id") == "", r.client+" gets "+excerpt(r.answer.body))
+		return when(r.answer.code()/100 == 2 && r.answer.text("client_id") == "", "gets "+excerpt(r.answer.body))
 	})},
 	{Entry{
 		ID: "registration-redirects", Severity: Error, Rule: "RFC 7591 section 3.2.1",
@@ -54,7 +54,7 @@ var registerChecks = []check{
 		list, _ := r.answer.list("redirect_uris")
 		for _, sent := range texts(r.sent["redirect_uris"]) {
 			if r.answer.text("client_id") != "" && !slices.Contains(list, sent) {
-				return fmt.Sprintf("%s sent %s and got %s", r.client, quoted(sent), quotedAll(list))
+				return fmt.Sprintf("sent %s and got %s", quoted(sent), quotedAll(list))
 			}
 		}
 		return ""
@@ -68,7 +68,7 @@ var registerChecks = []check{
 	}, eachClient(func(r *registration) string {
 		got := r.answer.text("token_endpoint_auth_method")
 		return when(r.sent["token_endpoint_auth_method"] == "none" && r.answer.text("client_id") != "" && got != "none",
-			fmt.Sprintf("%s asked for none and got %s", r.client, quoted(got)))
+			fmt.Sprintf("asked for none and got %s", quoted(got)))
 	})},
 	{Entry{
 		ID: "registration-cacheable", Severity: Warning, Rule: "RFC 7591 section 3.2.1",
@@ -130,7 +130,7 @@ var tryChecks = []check{
 		Symptoms: []string{"open redirector", "redirect_uri is not validated"},
 		Mend:     "Compare redirect URIs exactly, except for the port on loopback.",
 	}, tried("try.path", func(e *exchange, o outcome, _ map[string][]string) string {
-		return when(o != toError, fmt.Sprintf("%s to %s/other, registered is %s", e, ownRedirect, ownRedirect))
+		return when(o == toSignIn || o == toClient, fmt.Sprintf("%s to %s/other, registered is %s", e, ownRedirect, ownRedirect))
 	})},
 	{Entry{
 		ID: "state-required", Severity: Error, Rule: "RFC 6749 section 4.1.1",
@@ -139,7 +139,7 @@ var tryChecks = []check{
 		Mend:     "Take state as optional: clients with PKCE may leave it out.",
 		Clients:  []string{typescriptSDK},
 	}, tried("try.without-state", func(e *exchange, o outcome, back map[string][]string) string {
-		return when(o != toSignIn && back["code"] == nil, fmt.Sprintf("%s %s", e, shown(back)))
+		return when((o == toError || o == toClient) && back["code"] == nil, fmt.Sprintf("%s %s", e, shown(back)))
 	})},
 	{Entry{
 		ID: "pkce-optional", Severity: Warning, Rule: "OAuth 2.1 section 4.1.1; RFC 9700 section 2.1.1",
@@ -156,6 +156,27 @@ var tryChecks = []check{
 		Mend:     "Answer unsupported_response_type: the implicit grant puts tokens into URLs.",
 	}, tried("try.token", func(e *exchange, o outcome, _ map[string][]string) string {
 		return when(o == toSignIn, e.String()+" for response_type=token")
+	})},
+	{Entry{
+		ID: "try-unsure", Severity: Note, Rule: "RFC 6749 section 4.1.2.1",
+		Title:    "Whether the authorization endpoint refuses a wrong request cannot be told from its answer",
+		Symptoms: []string{"error page with status 200", "redirect to an error page"},
+		Mend:     "Look at the page yourself. Answer 400 with a page where client or redirect URI are wrong, and redirect to the client with every other error: clients then learn why.",
+	}, each(func(s *server, _ *document) string {
+		var found []string
+		whats := map[string][]string{}
+		for _, t := range tries {
+			e := s.call("try." + t.name)
+			if o, _ := s.outcome(e); e.answered() && o == toUnsure && s.comes() {
+				seen := e.String() + seenAt(e)
+				found, whats[seen] = append(found, seen), append(whats[seen], t.what)
+			}
+		}
+		found = unique(found)
+		for i, seen := range found {
+			found[i] = seen + " " + strings.Join(whats[seen], ", ")
+		}
+		return strings.Join(found, "; ")
 	})},
 	{Entry{
 		ID: "iss-absent", Severity: Error, Rule: "RFC 9207 section 2; MCP Authorization Response Validation",
@@ -176,18 +197,23 @@ var tryChecks = []check{
 	})},
 }
 
-// eachClient looks at each registration of a recorded client, and reports the first faults.
+// eachClient looks at each registration of a recorded client. What is seen for several is reported
+// once at each authorization server, with their names.
 func eachClient(look func(*registration) string) func(*walk) []string {
-	return func(w *walk) (found []string) {
-		for _, s := range w.servers {
-			for _, r := range s.clients {
-				if text := look(r); text != "" {
-					found = append(found, text)
-				}
+	return eachServer(func(s *server) (found []string) {
+		names := map[string][]string{}
+		for _, r := range s.clients {
+			text := look(r)
+			if text != "" && names[text] == nil {
+				found = append(found, text)
 			}
+			names[text] = append(names[text], r.client)
 		}
-		return few(found)
-	}
+		for i, text := range found {
+			found[i] = strings.Join(names[text], ", ") + ": " + text
+		}
+		return found
+	})
 }
 
 // tried looks at what one authorization request led to, provided that the correct one came to
@@ -195,14 +221,35 @@ func eachClient(look func(*registration) string) func(*walk) []string {
 func tried(place string, look func(*exchange, outcome, map[string][]string) string) func(*walk) []string {
 	return eachServer(func(s *server) []string {
 		e := s.call(place)
-		valid, _ := outcomeOf(s.call("try.valid"))
-		if !e.answered() || valid != toSignIn && place != "try.valid" {
+		if !e.answered() || !s.comes() && place != "try.valid" {
 			return nil
 		}
-		o, back := outcomeOf(e)
+		o, back := s.outcome(e)
 		text := look(e, o, back)
 		return saw(text != "", text)
 	})
+}
+
+// tries are the requests that a server may refuse, and what differs in them.
+var tries = []struct{ name, what string }{
+	{"port", "to a loopback redirect URI with another port"},
+	{"path", "to a redirect URI that is not registered"},
+	{"without-state", "without state"},
+	{"without-pkce", "without code_challenge"},
+	{"token", "for response_type=token"},
+}
+
+// comes reports whether the correct request came to the sign-in.
+func (s *server) comes() bool {
+	e := s.call("try.valid")
+	o, _ := outcomeOf(e)
+	return e.answered() && o == toSignIn
+}
+
+// seenAt returns where a redirect leads.
+func seenAt(e *exchange) string {
+	at, _, _ := strings.Cut(e.get("Location"), "?")
+	return when(at != "", " and leads to "+quoted(at))
 }
 
 // shown returns what a client was told.

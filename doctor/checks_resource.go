@@ -65,13 +65,7 @@ var placeChecks = []check{
 		Symptoms: []string{"does not implement OAuth 2.0 Protected Resource Metadata", "client registers at the wrong server", "404 for /register at the server itself"},
 		Mend:     "Serve a JSON document with resource and authorization_servers at /.well-known/oauth-protected-resource followed by the path of the server.",
 		Clients:  everyone,
-	}, func(w *walk) []string {
-		var seen []string
-		for _, d := range w.places {
-			seen = append(seen, d.exchange.String())
-		}
-		return saw(!w.alone && w.resource() == nil && len(seen) > 0, strings.Join(seen, "; "))
-	}},
+	}, func(w *walk) []string { return saw(len(w.without()) > 0, strings.Join(w.without(), "; ")+w.noGuess()) }},
 	{Entry{
 		ID: "resource-metadata-broken-link", Severity: Error, Rule: "RFC 9728 section 5.1",
 		Title:    "The challenge names resource metadata that is not there",
@@ -99,7 +93,7 @@ var placeChecks = []check{
 	}, func(w *walk) []string {
 		for _, d := range w.places {
 			inserted := strings.HasSuffix(strings.TrimSuffix(d.url, "/"), insertedPath(w.target))
-			if inserted && sameOrigin(d.url, w.target) && !d.found() && w.resource() != nil && w.resource().form != "root" {
+			if inserted && sameOrigin(d.url, w.target) && !d.found() && d.open() == "" && w.resource() != nil && w.resource().form != "root" {
 				return []string{d.exchange.String()}
 			}
 		}
@@ -172,6 +166,33 @@ var placeChecks = []check{
 		}
 		return nil
 	}},
+}
+
+// without returns the places that have no resource metadata, if none has: nil where one answers
+// something else, or where it is not known.
+func (w *walk) without() (seen []string) {
+	if w.alone || w.resource() != nil || w.unknown() != "" {
+		return nil
+	}
+	for _, d := range w.places {
+		locked := d.status == http.StatusUnauthorized || d.status == http.StatusForbidden
+		if !d.answered() || d.mistake != "" || d.redirect() || locked || d.status >= 500 {
+			return nil
+		}
+		seen = append(seen, d.exchange.String())
+	}
+	return seen
+}
+
+// noGuess tells that the origin is no authorization server either, which clients take for one where
+// no metadata names one (MCP 2025-03-26).
+func (w *walk) noGuess() string {
+	for _, s := range w.servers {
+		if s.guessed && s.unfound() != "" {
+			return "; nor is there metadata of an authorization server at " + clean(s.issuer) + ", which clients then guess"
+		}
+	}
+	return ""
 }
 
 // onPlace looks at the resource metadata in one place.

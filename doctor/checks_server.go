@@ -23,6 +23,9 @@ var serverChecks = []check{
 	}, func(w *walk) (found []string) {
 		for _, s := range w.servers {
 			if text := s.unfound(); text != "" {
+				if s.guessed {
+					text = "at " + clean(s.issuer) + ", which clients guess: " + text
+				}
 				found = append(found, text)
 			}
 		}
@@ -40,7 +43,6 @@ var serverChecks = []check{
 		Title:    "The metadata of the authorization server is not for everybody",
 		Symptoms: []string{"401 for /.well-known/oauth-authorization-server", "HTTP 403 trying to load well-known OAuth metadata"},
 		Mend:     "Answer everybody with the document, or with 404.",
-		Clients:  everyone,
 	}, eachDocument(func(d *document) string {
 		return when(d.status == http.StatusUnauthorized || d.status == http.StatusForbidden, d.exchange.String())
 	})},
@@ -65,7 +67,7 @@ var serverChecks = []check{
 		Symptoms: []string{"older clients cannot find the authorization server"},
 		Mend:     "Serve the same document at /.well-known/oauth-authorization-server too: clients from before 2025-11-25 look there only.",
 	}, each(func(s *server, d *document) string {
-		return when(d.form != "oauth", s.documents[0].exchange.String())
+		return when(d.form != "oauth" && s.documents[0].open() == "", s.documents[0].exchange.String())
 	})},
 	{Entry{
 		ID: "openid-members", Severity: Error, Rule: "OIDC Discovery section 3",
@@ -73,9 +75,9 @@ var serverChecks = []check{
 		Symptoms: []string{"subject_types_supported: Required", "id_token_signing_alg_values_supported: Required", "ZodError: invalid_type"},
 		Mend:     "Serve /.well-known/oauth-authorization-server, where they are not needed, or add them.",
 		Clients:  []string{claudeCode, cursor, mcpRemote, typescriptSDK},
-	}, each(func(_ *server, d *document) string {
+	}, each(func(s *server, d *document) string {
 		lacks := d.lacks(openIDMembers...)
-		return when(d.form != "oauth" && len(lacks) > 0, clean(d.url)+" has no "+strings.Join(lacks, ", "))
+		return when(d.form != "oauth" && s.documents[0].open() == "" && len(lacks) > 0, clean(d.url)+" has no "+strings.Join(lacks, ", "))
 	})},
 	{Entry{
 		ID: "server-metadata-differs", Severity: Warning, Rule: "RFC 8414 section 5",
@@ -130,6 +132,9 @@ func (s *server) unfound() string {
 	}
 	var seen []string
 	for _, d := range s.documents {
+		if d.open() != "" {
+			return ""
+		}
 		if d.answered() && d.mistake == "" {
 			seen = append(seen, d.exchange.String())
 		}
@@ -236,7 +241,6 @@ var memberChecks = []check{
 		Title:    "The metadata lists grant types without authorization_code",
 		Symptoms: []string{"unsupported grant type authorization_code"},
 		Mend:     "Add authorization_code to grant_types_supported.",
-		Clients:  everyone,
 	}, each(func(_ *server, d *document) string {
 		list, _ := d.list("grant_types_supported")
 		return when(d.has("grant_types_supported") && !slices.Contains(list, "authorization_code"), "grant_types_supported has "+quotedAll(list))
@@ -245,10 +249,18 @@ var memberChecks = []check{
 		ID: "grant-refresh", Severity: Warning, Rule: "RFC 8414 section 2; MCP Refresh Tokens",
 		Title:    "The metadata does not list refresh tokens",
 		Symptoms: []string{"signed out every hour", "client asks to sign in again and again"},
-		Mend:     "Issue refresh tokens to clients that ask for the grant type refresh_token, and list it. Without grant_types_supported, clients assume authorization_code and implicit.",
+		Mend:     "Issue refresh tokens to clients that ask for the grant type refresh_token, and list it.",
 	}, each(func(_ *server, d *document) string {
 		list, _ := d.list("grant_types_supported")
-		return when(!slices.Contains(list, "refresh_token"), "grant_types_supported has "+quotedAll(list))
+		return when(d.has("grant_types_supported") && !slices.Contains(list, "refresh_token"), "grant_types_supported has "+quotedAll(list))
+	})},
+	{Entry{
+		ID: "grant-types-missing", Severity: Note, Rule: "RFC 8414 section 2; MCP Refresh Tokens",
+		Title:    "The metadata does not say which grant types there are",
+		Symptoms: []string{"signed out every hour"},
+		Mend:     "List authorization_code and refresh_token: without the member, clients assume authorization_code and implicit. The server may issue refresh tokens all the same.",
+	}, each(func(_ *server, d *document) string {
+		return when(!d.has("grant_types_supported"), clean(d.url)+" has no grant_types_supported")
 	})},
 	{Entry{
 		ID: "iss-missing", Severity: Warning, Rule: "RFC 9207 section 3; MCP Authorization Response Validation",

@@ -18,6 +18,9 @@ import (
 // patience is the time for one request.
 const patience = 8 * time.Second
 
+// glance is the time for the body of an answer of the protected server, which tells little.
+const glance = time.Second
+
 // maxHeader bounds the header of an answer, in bytes.
 const maxHeader = 64 << 10
 
@@ -29,6 +32,7 @@ type courier struct {
 	hide     *secrets        // what no record and no progress shows
 	most     int             // requests
 	requests int             // sent
+	reserved int             // of most, for what removes a registration
 	bytes    int             // read
 }
 
@@ -70,6 +74,7 @@ func (c *courier) ask(ctx context.Context, q question) *exchange {
 		e.failure, e.reason = failBudget, why
 		return e
 	}
+	whole := ctx
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	c.requests++
@@ -79,14 +84,23 @@ func (c *courier) ask(ctx context.Context, q question) *exchange {
 	answer, err := c.send(ctx, q, e)
 	if err != nil {
 		e.failure, e.reason = explain(ctx, err)
+		if whole.Err() != nil {
+			e.failure, e.reason = failBudget, "the time was over before it answered"
+		}
 		return e
 	}
 	defer answer.Body.Close()
+	if strings.HasPrefix(q.place, "call.") {
+		defer time.AfterFunc(glance, cancel).Stop()
+	}
 	e.status, e.header = answer.StatusCode, answer.Header
 	if answer.TLS != nil && len(answer.TLS.PeerCertificates) > 0 {
 		e.expires = answer.TLS.PeerCertificates[0].NotAfter
 	}
-	c.read(answer, e)
+	c.read(ctx, answer, e)
+	if e.limit(); e.failure == failLimited {
+		e.status = 0 // nothing can be told from it
+	}
 	return e
 }
 
@@ -95,7 +109,7 @@ func (c *courier) spent(ctx context.Context) string {
 	switch {
 	case ctx.Err() != nil:
 		return "the time was over"
-	case c.requests >= c.most:
+	case c.requests >= c.most-c.reserved:
 		return fmt.Sprintf("%d requests were sent", c.most)
 	case c.bytes >= MaxBytes:
 		return fmt.Sprintf("%d bytes were read", MaxBytes)
@@ -105,7 +119,8 @@ func (c *courier) spent(ctx context.Context) string {
 
 func (c *courier) send(ctx context.Context, q question, e *exchange) (*http.Response, error) {
 	begin := time.Now()
-	trace := &httptrace.ClientTrace{WroteRequest: func(httptrace.WroteRequestInfo) { begin = time.Now() }}
+	e.wrote = c.network == nil
+	trace := &httptrace.ClientTrace{WroteRequest: func(httptrace.WroteRequestInfo) { begin, e.wrote = time.Now(), true }}
 	var body io.Reader
 	if q.body != "" {
 		body = strings.NewReader(q.body)
@@ -125,7 +140,7 @@ func (c *courier) send(ctx context.Context, q question, e *exchange) (*http.Resp
 
 // read reads the body. Of an event stream it reads what came with the first bytes: such a stream
 // may stay open.
-func (c *courier) read(answer *http.Response, e *exchange) {
+func (c *courier) read(ctx context.Context, answer *http.Response, e *exchange) {
 	limit := min(MaxBody, MaxBytes-c.bytes)
 	if e.media() == "text/event-stream" {
 		if e.method == http.MethodGet { // nothing may come for hours
@@ -138,22 +153,23 @@ func (c *courier) read(answer *http.Response, e *exchange) {
 		c.bytes += n
 		return
 	}
-	body, err := io.ReadAll(io.LimitReader(plainBody(answer, limit), int64(limit)+1))
+	packed := &io.LimitedReader{R: answer.Body, N: int64(limit) + 1}
+	body, err := io.ReadAll(io.LimitReader(plainBody(answer, packed), int64(limit)+1))
 	c.bytes += len(body)
-	if e.cut = len(body) > limit || err != nil; len(body) > limit {
-		body = body[:limit]
-	}
-	e.body = body
+	e.over = len(body) > limit || packed.N == 0
+	e.late = !e.over && err != nil && ctx.Err() != nil
+	e.cut = e.over || err != nil
+	e.body = body[:min(len(body), limit)]
 }
 
 // plainBody returns the body without its compression, which nobody asked for but servers may use
-// (RFC 9110 section 12.5.3). At most limit bytes of the compressed body are read.
-func plainBody(answer *http.Response, limit int) io.Reader {
+// (RFC 9110 section 12.5.3).
+func plainBody(answer *http.Response, packed io.Reader) io.Reader {
 	coding := strings.ToLower(answer.Header.Get("Content-Encoding"))
 	if coding != "gzip" && coding != "x-gzip" {
-		return answer.Body
+		return packed
 	}
-	unpacked, err := gzip.NewReader(io.LimitReader(answer.Body, int64(limit)))
+	unpacked, err := gzip.NewReader(packed)
 	if err != nil {
 		return strings.NewReader("Content-Encoding is gzip, and the body is not: " + err.Error())
 	}
@@ -182,6 +198,8 @@ func explain(ctx context.Context, err error) (failure, string) {
 		return failConnect, text
 	case errors.As(err, &operation), errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		return failConnect, "the connection ended without an answer: " + text
+	case malformed(err):
+		return failHeader, text
 	}
 	return failAnswer, text
 }

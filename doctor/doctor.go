@@ -36,7 +36,7 @@ import (
 // The bounds of one examination.
 const (
 	// MaxTime is the time until an examination without a sign-in ends, whatever it has not asked by
-	// then.
+	// then. Who cancels it waits for the removal of a registration, some seconds at most.
 	MaxTime = 30 * time.Second
 	// MaxRequests bounds the requests.
 	MaxRequests = 60
@@ -135,6 +135,9 @@ func parseTarget(target string) (*url.URL, error) {
 	if err == nil {
 		why = unfitTarget(u)
 	}
+	if why == "" && strings.HasSuffix(target, "#") {
+		why = "leave out the # at its end"
+	}
 	if why == "" {
 		return u, nil
 	}
@@ -158,16 +161,17 @@ func unfitTarget(u *url.URL) string {
 		return "leave out the user name and the password"
 	case u.Fragment != "":
 		return "leave out what follows #"
+	case u.ForceQuery:
+		return "leave out the ? at its end"
 	}
 	return ""
 }
 
-// nothing returns an error if no request was answered, except where TLS is at fault: that is a
-// finding.
+// nothing returns an error if no request was answered, except where that is a finding.
 func (w *walker) nothing() error {
 	var first *exchange
 	for _, e := range w.exchanges {
-		if e.status > 0 || e.failure == failTLS {
+		if e.status > 0 || e.failure == failTLS || e.failure == failLimited || e.failure == failHeader {
 			return nil
 		}
 		if first == nil {
@@ -177,5 +181,5 @@ func (w *walker) nothing() error {
 	if first == nil {
 		return fmt.Errorf("doctor: %w: the time was over", ErrNothing)
 	}
-	return fmt.Errorf("doctor: %w: %s: %s", ErrNothing, clean(first.url), first.reason)
+	return fmt.Errorf("doctor: %w: %s: %s", ErrNothing, clean(first.url), first.reason+first.tryTLS())
 }

@@ -31,5 +31,4 @@ func ExampleCheck() {
 	}
 	// Output:
 	// resource-metadata-missing
-	// server-metadata-missing
 }

@@ -21,7 +21,9 @@ const (
 	failTLS     failure = "tls"     // the handshake failed, or the certificate is not valid
 	failTime    failure = "time"    // no answer in time
 	failAnswer  failure = "answer"  // the answer is not HTTP, or its header is too large
-	failBudget  failure = "budget"  // not asked: the requests, bytes or time were used up
+	failHeader  failure = "header"  // the header has what HTTP forbids
+	failBudget  failure = "budget"  // not asked, or not until its end: the requests, bytes or time were used up
+	failLimited failure = "limited" // the server asks to come later, see limited
 )
 
 // exchange is a request with its answer.
@@ -35,7 +37,10 @@ type exchange struct {
 	status  int    // 0 without an answer
 	header  http.Header
 	body    []byte // at most MaxBody
-	cut     bool   // the body goes on
+	cut     bool   // the body goes on: it is too large, did not end in time, or broke off
+	over    bool   // it is too large
+	late    bool   // it did not end in time
+	wrote   bool   // the request may have reached the server
 	asked   time.Time
 	took    time.Duration // until the header arrived
 	expires time.Time     // when the certificate of the server ends; zero without TLS
@@ -99,6 +104,9 @@ func (e *exchange) String() string {
 	if !e.answered() {
 		outcome = "has no answer: " + e.reason
 	}
+	if e.failure == failLimited {
+		outcome = e.reason
+	}
 	at := e.url
 	if strings.HasPrefix(e.place, "try.") || strings.HasPrefix(e.place, "authorize.") {
 		at, _, _ = strings.Cut(at, "?") // the parameters are the doctor's own
@@ -121,8 +129,7 @@ func newDocument(e *exchange, form string) *document {
 	if !e.ok() {
 		return d
 	}
-	if e.cut {
-		d.mistake = fmt.Sprintf("is larger than %d bytes", MaxBody)
+	if e.over || e.late { // what it is, is not known
 		return d
 	}
 	if !jsonObject(e.body) {
@@ -215,6 +222,7 @@ type walk struct {
 // server is what was asked of one authorization server.
 type server struct {
 	issuer    string
+	guessed   bool // no metadata names it
 	documents []*document
 	calls     []*exchange
 	clients   []*registration

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"sync"
 
-	"gatehouse.example/metadata"
 	"gatehouse.example/safefetch"
 )
 
@@ -87,7 +86,7 @@ func (j *judge) resolve(ctx context.Context, host string) ([]netip.Addr, error) 
 	if a, err := netip.ParseAddr(host); err == nil {
 		return []netip.Addr{a.Unmap()}, nil
 	}
-	if metadata.IsLoopbackHost(host) { // RFC 6761 section 6.3: never looked up
+	if loopback(host) { // RFC 6761 section 6.3: never looked up
 		return []netip.Addr{netip.AddrFrom4([4]byte{127, 0, 0, 1}), netip.IPv6Loopback()}, nil
 	}
 	addrs, err := j.lookup(ctx, host)

@@ -61,7 +61,7 @@ func sections() string {
 			fmt.Fprintf(&out, "\n- *%s*: %s\n", name, cell(e.Mends[name]))
 		}
 		if len(e.Clients) > 0 {
-			fmt.Fprintf(&out, "\nStops %s.\n", strings.Join(e.Clients, ", "))
+			fmt.Fprintf(&out, "\nCan stop %s.\n", strings.Join(e.Clients, ", "))
 		}
 	}
 	return out.String()

@@ -16,10 +16,12 @@ type play struct {
 	why      string    // the finding for which it uses none
 	server   *server
 	metadata *document // of the server
+	open     string    // why it is not known how it goes on, "" if it is
+	at       string    // what is said where it stops, of several findings of one kind
 }
 
 // steps are the steps of every client, in their order. Each returns the ID of the finding at
-// which the client stops, "" if it goes on.
+// which the client stops, "" if it goes on. A step that cannot tell says why in play.open.
 var steps = []struct {
 	name string
 	take func(*play) string
@@ -48,9 +50,13 @@ func (w *walk) way(p profile) Way {
 	on := &play{profile: p, walk: w}
 	way := Way{Client: p.name, Version: p.version, Basis: p.known, Dated: p.dated}
 	for _, step := range steps {
-		id := step.take(on)
-		way.Steps = append(way.Steps, Step{step.name, id == ""})
+		id := ""
+		if on.open == "" {
+			id = step.take(on)
+		}
+		way.Steps = append(way.Steps, Step{step.name, id == "" && on.open == "", on.open != ""})
 		if id != "" {
+			way.at = on.at
 			way.Stops, way.Finding, way.Sees = step.name, id, p.sees[id]
 			if way.Sees == "" {
 				way.Sees = title(id)
@@ -58,6 +64,7 @@ func (w *walk) way(p profile) Way {
 			break
 		}
 	}
+	way.Open = clean(on.open)
 	return way
 }
 
@@ -70,16 +77,30 @@ func (p *play) call() string {
 	switch {
 	case p.signsInAt(e), p.beginsGET && p.signsInAt(p.walk.call("call.stream")):
 		return ""
-	case e.failure == failTLS:
-		return "tls-invalid"
+	case e.opens() && p.walk.call("call.list").code() == http.StatusUnauthorized:
+		return ""
+	}
+	p.open, p.at = e.open(), e.String()
+	if list := p.walk.call("call.list"); p.open == "" && e.opens() && list != nil {
+		p.open = list.open()
+	}
+	if p.open != "" {
+		return ""
+	}
+	return called(e)
+}
+
+// called returns the finding about an answer at which no client signs in.
+func called(e *exchange) string {
+	switch {
 	case !e.answered():
-		return "unreachable"
+		return e.silence()
+	case e.page():
+		return "sign-in-page"
 	case e.status < 300:
 		return "open"
 	case e.status >= 500:
 		return "server-fault"
-	case e.redirect() || e.media() == "text/html":
-		return "sign-in-page"
 	}
 	return "wrong-status"
 }

@@ -1,26 +1,32 @@
 package doctor
 
 import (
+	"cmp"
 	"encoding/json"
 	"net/http"
 	"net/url"
 	"strings"
-
-	"gatehouse.example/metadata"
 )
 
 // findResource chooses the resource metadata. A client without any takes the origin of the
 // server for the authorization server.
 func (p *play) findResource() string {
 	if p.barred() {
-		return "challenge-url"
+		return "challenge-elsewhere"
+	}
+	if p.open = p.walk.unlinked(); p.open != "" {
+		return ""
 	}
 	for _, d := range p.walk.places {
+		if p.open = d.open(); p.open != "" {
+			return ""
+		}
 		if p.fits(d) {
 			p.document = d
 			return ""
 		}
 		if p.why == "" {
+			p.at = d.exchange.String()
 			p.why = p.fault(d)
 		}
 		if p.onlyLink && d.form == "header" || !p.goesOn(d) {
@@ -28,36 +34,56 @@ func (p *play) findResource() string {
 		}
 	}
 	switch {
-	case p.originServer() != nil:
+	case p.guess() != nil, p.open != "":
 		return ""
-	case p.walk.resource() == nil:
+	case len(p.walk.without()) > 0:
 		return "resource-metadata-missing"
 	}
-	return p.why
+	return cmp.Or(p.why, p.anyFault())
 }
 
-// barred reports whether the client ends at the link of the challenge.
-func (p *play) barred() bool {
-	c, ok := bearer(p.walk.unauthorized())
-	if !ok || !p.sameOrigin {
-		return ok && p.onlyLink && elsewhere(c, p.walk.target)
+// guess returns the server that the client takes for the authorization server, where no document
+// names one. It may be open whether there is one.
+func (p *play) guess() *server {
+	if p.walk.resource() == nil {
+		p.open = p.walk.unknown()
 	}
-	at, _ := c.Get("resource_metadata")
-	u, err := url.Parse(at)
-	return p.linked() && err == nil && absolute(u) && !sameOrigin(at, p.walk.target)
+	if p.open != "" {
+		return nil
+	}
+	for _, s := range p.walk.servers {
+		for _, d := range s.documents {
+			if s.guessed && p.open == "" {
+				p.open = d.open()
+			}
+		}
+	}
+	s := p.originServer()
+	if s != nil {
+		p.open = ""
+	}
+	return s
 }
+
+// anyFault names the first finding about a document that cannot be read.
+func (p *play) anyFault() string {
+	for _, d := range p.walk.places {
+		if id := p.fault(d); id != "" {
+			p.at = d.exchange.String()
+			return id
+		}
+	}
+	return "resource-metadata-missing"
+}
+
+// barred reports whether the client ends at the link of the challenge, because it is of another
+// origin.
+func (p *play) barred() bool { return p.sameOrigin && p.linked() && p.walk.away() != "" }
 
 // linked reports whether a client that asks for the challenge with HEAD is given it. The answer to
 // GET has the same header (RFC 9110 section 9.3.2).
 func (p *play) linked() bool {
 	return p.walk.call("call.stream").code() == http.StatusUnauthorized
-}
-
-// elsewhere reports whether a challenge names metadata at another host, which is not asked.
-func elsewhere(c metadata.Challenge, target string) bool {
-	at, _ := c.Get("resource_metadata")
-	u, err := url.Parse(at)
-	return err == nil && absolute(u) && u.Hostname() != hostname(target)
 }
 
 func hostname(raw string) string {
@@ -74,7 +100,7 @@ func (p *play) fits(d *document) bool {
 	switch {
 	case !d.found(), p.mediaType && d.media() != "application/json":
 		return false
-	case p.typed && len(d.mistyped("scopes_supported", "authorization_servers")) > 0:
+	case p.typed && len(d.mistyped("scopes_supported", "authorization_servers")) > 0, d.servers(p.usable) != "":
 		return false
 	}
 	return !p.placed || d.text("resource") == p.expected(d)
@@ -108,6 +134,8 @@ func (p *play) fault(d *document) string {
 		return p.misfit(d)
 	}
 	switch {
+	case !d.answered():
+		return d.silence()
 	case d.mistake != "":
 		return "resource-metadata-not-json"
 	case d.code() >= 500:
@@ -128,7 +156,10 @@ func (p *play) misfit(d *document) string {
 	switch {
 	case p.mediaType && d.media() != "application/json":
 		return "resource-metadata-type"
-	case len(d.mistyped("authorization_servers")) > 0:
+	case plain(d.servers(p.usable)):
+		p.at = "the authorization server is "
+		return "plain-http"
+	case len(d.mistyped("authorization_servers")) > 0, d.servers(p.usable) != "":
 		return "resource-servers"
 	case len(d.mistyped("scopes_supported")) > 0:
 		return "resource-scopes"
@@ -136,6 +167,32 @@ func (p *play) misfit(d *document) string {
 		return "resource-metadata-only-root"
 	}
 	return string(kind)
+}
+
+// usable reports whether a client takes a document with that authorization server among others. Those
+// that share the schema of the TypeScript SDK parse every URL; the Go SDK needs https or loopback.
+func (p *play) usable(server string) bool {
+	u, err := url.Parse(server)
+	switch {
+	case !p.typed:
+		return true
+	case err != nil:
+		return false
+	case p.placed:
+		return u.Scheme == "https" || loopback(u.Hostname())
+	}
+	return u.Scheme != ""
+}
+
+// servers returns the first authorization server that is not usable, "" if all are.
+func (d *document) servers(usable func(string) bool) string {
+	list, _ := d.list("authorization_servers")
+	for _, s := range list {
+		if !usable(s) {
+			return cmp.Or(s, " ")
+		}
+	}
+	return ""
 }
 
 func origin(raw string) string {

@@ -35,6 +35,9 @@ func (p *play) findServer() string {
 func (p *play) findMetadata() string {
 	why := ""
 	for _, d := range p.candidates() {
+		if p.open = d.open(); p.open != "" {
+			return ""
+		}
 		if d.found() {
 			id := p.unfit(d)
 			if id == "" {
@@ -43,6 +46,7 @@ func (p *play) findMetadata() string {
 			return id
 		}
 		id := p.ends(d)
+		p.at = d.exchange.String()
 		if id != "" && !(p.pastAll && d.unread()) {
 			return id
 		}
@@ -82,11 +86,17 @@ func (p *play) fallbackAnswers() bool {
 		at = "fallback.root"
 	}
 	e := p.server.call(at)
+	if e != nil && e.open() != "" {
+		p.open = e.open()
+		return true
+	}
 	return e.answered() && e.code() != http.StatusNotFound
 }
 
-// failures are the findings about exchanges without an answer.
-var failures = map[failure]string{failTLS: "tls-invalid", failForbid: "address-not-asked"}
+// silence returns the finding about an exchange without an answer.
+func (e *exchange) silence() string {
+	return cmp.Or(map[failure]string{failTLS: "tls-invalid", failHeader: "header-malformed"}[e.failure], "unreachable")
+}
 
 // ends returns the finding at which a client ends that could not read a document, "" if it looks
 // in the next place.
@@ -101,7 +111,7 @@ func (p *play) ends(d *document) string {
 	case d.code() >= 500:
 		return "server-fault"
 	case !d.answered():
-		return cmp.Or(failures[d.failure], "unreachable")
+		return d.silence()
 	}
 	return "metadata-redirected-away"
 }
@@ -168,26 +178,44 @@ func (p *play) endpoints() string {
 			return "endpoint-missing"
 		}
 		if p.needsHTTPS && plain(at) {
+			p.at = name + " is "
 			return "plain-http"
 		}
 	}
 	return ""
 }
 
-// refusal returns the finding about the registration of a client, "" if it was not tried.
-func (s *server) refusal(p profile) string {
-	for _, r := range s.clients {
-		switch code := r.answer.code(); {
-		case r.client != p.name || code == 0:
-		case code == http.StatusUnauthorized || code == http.StatusForbidden:
-			return "registration-locked"
-		case code/100 != 2:
-			return "registration-refused"
-		case r.answer.text("client_id") == "":
-			return "registration-answer"
-		case p.typed && !p.placed && !r.answer.has("redirect_uris"):
-			return "registration-redirects"
+// refusal returns the finding about the registration of the client, "" if there is none.
+func (p *play) refusal() string {
+	p.open = unregistered
+	for _, r := range p.server.clients {
+		if r.client != p.name {
+			continue
 		}
+		p.open, p.at = r.answer.open(), p.name
+		if p.open == "" {
+			return p.misregistered(r)
+		}
+	}
+	return ""
+}
+
+// unregistered is why a registration is open that was not tried.
+const unregistered = "no client was registered; --register tries it"
+
+// misregistered returns the finding about an answer to the registration of the client.
+func (p *play) misregistered(r *registration) string {
+	switch code := r.answer.code(); {
+	case code == 0:
+		return r.answer.silence()
+	case code == http.StatusUnauthorized || code == http.StatusForbidden:
+		return "registration-locked"
+	case code/100 != 2:
+		return "registration-refused"
+	case r.answer.text("client_id") == "":
+		return "registration-answer"
+	case p.typed && !p.placed && !r.answer.has("redirect_uris"):
+		return "registration-redirects"
 	}
 	return ""
 }
@@ -195,6 +223,7 @@ func (s *server) refusal(p profile) string {
 // becomeKnown uses the document of the client where it may, else registers.
 func (p *play) becomeKnown() string {
 	if p.metadata == nil {
+		p.open = "nothing is registered at an endpoint that no metadata names"
 		return ""
 	}
 	methods, _ := p.metadata.list("token_endpoint_auth_methods_supported")
@@ -204,7 +233,7 @@ func (p *play) becomeKnown() string {
 	case byDocument:
 		return ""
 	case p.metadata.has("registration_endpoint"):
-		return p.server.refusal(p.profile)
+		return p.refusal()
 	case p.metadata.yes("client_id_metadata_document_supported") && p.profile.document == "":
 		return "no-registration"
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"embed"
 	"encoding/json"
+	"fmt"
 	"maps"
 	"net/http"
 	"net/url"
@@ -33,13 +34,13 @@ func (w *walker) register(ctx context.Context, s *server) {
 		return
 	}
 	for _, name := range everyone {
-		r := w.registered(ctx, at, name, w.recordedBody(name, d))
+		r := w.registered(ctx, s, at, name, w.recordedBody(name, d))
 		s.clients = append(s.clients, r)
 		w.remove(ctx, s, r)
 	}
-	s.hostile = w.registered(ctx, at, "", map[string]any{"redirect_uris": []string{"javascript:alert(1)//"}, "client_name": "authz doctor", "token_endpoint_auth_method": "none"})
+	s.hostile = w.registered(ctx, s, at, "", map[string]any{"redirect_uris": []string{"javascript:alert(1)//"}, "client_name": "authz doctor", "token_endpoint_auth_method": "none"})
 	w.remove(ctx, s, s.hostile)
-	own := w.registered(ctx, at, "", map[string]any{
+	own := w.registered(ctx, s, at, "", map[string]any{
 		"redirect_uris": []string{ownRedirect}, "client_name": "authz doctor", "application_type": "native", "token_endpoint_auth_method": "none",
 		"grant_types": []string{"authorization_code", "refresh_token"}, "response_types": []string{"code"},
 	})
@@ -72,23 +73,36 @@ func (w *walker) recordedBody(name string, d *document) map[string]any {
 	return body
 }
 
-// registered sends a registration request (RFC 7591 section 3.1).
-func (w *walker) registered(ctx context.Context, at, name string, body map[string]any) *registration {
-	e := w.ask(ctx, question{"register", http.MethodPost, at, http.Header{
+// registered sends a registration request (RFC 7591 section 3.1), if there is room to remove the
+// client again.
+func (w *walker) registered(ctx context.Context, s *server, at, name string, body map[string]any) *registration {
+	q := question{"register", http.MethodPost, at, http.Header{
 		"Content-Type": {"application/json"}, "Accept": {"application/json"}, "Origin": {browserOrigin},
-	}, string(marshal(body))})
-	return &registration{client: name, sent: body, answer: newDocumentOf(e)}
+	}, string(marshal(body))}
+	if why := w.full(ctx); why != "" {
+		e := &exchange{place: q.place, method: q.method, url: q.url, failure: failBudget, reason: why, asked: w.options.Now()}
+		w.exchanges = append(w.exchanges, e)
+		return &registration{client: name, sent: body, answer: newDocumentOf(e)}
+	}
+	w.courier.reserved++
+	r := &registration{client: name, sent: body, answer: newDocumentOf(w.ask(ctx, q))}
+	if why := r.answer.exchange.uncertain(r.answer.text("client_id")); why != "" {
+		w.left = append(w.left, fmt.Sprintf("a client with the name %s may have been registered at %s: %s", clean(fmt.Sprint(body["client_name"])), clean(s.issuer), why))
+	}
+	return r
 }
 
-// remove deletes a client (RFC 7592 section 2.3), or notes that it was left behind.
+// remove deletes a client (RFC 7592 section 2.3), or notes that it was left behind. What was reserved
+// for that is used, or given back.
 func (w *walker) remove(ctx context.Context, s *server, r *registration) {
+	w.courier.reserved = 0
 	id := r.answer.text("client_id")
 	if r.answer.code()/100 != 2 || id == "" {
 		return
 	}
 	at := r.answer.text("registration_client_uri")
 	if u, err := url.Parse(at); err == nil && u.Host != "" && sameOrigin(at, r.answer.url) {
-		r.removed = w.ask(ctx, question{"remove", http.MethodDelete, at, http.Header{
+		r.removed = w.removal(ctx, question{"remove", http.MethodDelete, at, http.Header{
 			"Authorization": {"Bearer " + r.answer.text("registration_access_token")},
 		}, ""})
 	}
@@ -122,34 +136,4 @@ func (w *walker) tryAuthorization(ctx context.Context, s *server, d *document, c
 	try("without-state", url.Values{"state": nil})
 	try("without-pkce", url.Values{"code_challenge": nil, "code_challenge_method": nil})
 	try("token", url.Values{"response_type": {"token"}})
-}
-
-// outcome is what an authorization request leads to.
-type outcome string
-
-const (
-	toSignIn outcome = "sign-in" // a page, or a redirect to one
-	toClient outcome = "client"  // a redirect to the redirect URI
-	toError  outcome = "error"   // a page with a status of 400 or more
-)
-
-// outcomeOf tells what an authorization request led to, and with which parameters it was
-// redirected to the client.
-func outcomeOf(e *exchange) (outcome, url.Values) {
-	to, err := url.Parse(e.get("Location"))
-	switch {
-	case e.code() >= 400:
-		return toError, nil
-	case e.redirect() && err == nil && to.Hostname() == "127.0.0.1" && strings.HasPrefix(to.Path, "/callback") && to.Port() != portOf(e.url):
-		return toClient, to.Query()
-	}
-	return toSignIn, nil
-}
-
-func portOf(raw string) string {
-	u, err := url.Parse(raw)
-	if err != nil {
-		return ""
-	}
-	return u.Port()
 }

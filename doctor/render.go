@@ -16,7 +16,7 @@ func (r *Report) WriteText(w io.Writer, colour bool) error {
 		fmt.Fprintf(out, "\n%s %s: %s\n", paint(f.Severity, colour), f.ID, title(f.ID))
 		fmt.Fprintf(out, "  saw:   %s\n  rule:  %s\n  mend:  %s\n", f.Saw, f.Rule, f.Mend)
 		if len(f.Clients) > 0 {
-			fmt.Fprintf(out, "  stops: %s\n", strings.Join(f.Clients, ", "))
+			fmt.Fprintf(out, "  %s: %s\n", r.stops(f), strings.Join(f.Clients, ", "))
 		}
 	}
 	for _, left := range r.Left {

@@ -45,7 +45,9 @@ type Finding struct {
 	Saw string `json:"saw"`
 	// Mend says how to mend it.
 	Mend string `json:"mend"`
-	// Clients are the names of clients that the fault stops, in the order of [Clients].
+	// Clients are the names of clients, in the order of [Clients]: those whose way in [Report].As
+	// stops because of the fault. Of a fault that shows only after these ways, or at an authorization
+	// server alone, those that it can stop.
 	Clients []string `json:"clients"`
 }
 
@@ -67,6 +69,8 @@ func (w *walker) report() *Report {
 	}
 	if !w.alone {
 		r.As = w.ways()
+		r.attribute()
+		r.explain(&w.walk)
 	}
 	slices.SortStableFunc(r.Findings, func(a, b Finding) int {
 		return cmp.Compare(a.Severity.rank(), b.Severity.rank())

@@ -48,8 +48,8 @@ var members = map[string]string{
 	"artifactLocation": "uri",
 	"report":           "as findings target",
 	"findings":         "clients id mend rule saw severity",
-	"as":               "basis client dated finding* sees* steps stops* version",
-	"steps":            "name ok",
+	"as":               "basis client dated finding* open* sees* steps stops* version",
+	"steps":            "name ok open*",
 }
 
 // expectMembers walks a document and compares each object with its members.

@@ -14,14 +14,12 @@ import (
 	"slices"
 	"strings"
 	"time"
-
-	"gatehouse.example/metadata"
 )
 
 // The bounds of a sign-in, beside those of the rest of an examination.
 const (
-	// MaxSignInRequests bounds the requests with a sign-in or a token, beside [MaxRequests]; what
-	// removes the registration and the grant again is among them.
+	// MaxSignInRequests bounds the requests with a sign-in, beside [MaxRequests]; what removes the
+	// registration and the grant again is among them. Those with [Options].Token are among MaxRequests.
 	MaxSignInRequests = 40
 	// MaxWait is how long an examination waits for the person.
 	MaxWait = 5 * time.Minute
@@ -75,7 +73,7 @@ func (o *Options) tokenFits(target *url.URL) error {
 		return fmt.Errorf("doctor: %w: give a token or a sign-in", ErrToken)
 	case o.Token != "" && (len(o.Token) > maxHeader/4 || !bearerToken.MatchString(o.Token)):
 		return fmt.Errorf("doctor: %w: it is not a bearer token", ErrToken)
-	case target.Scheme != "https" && !metadata.IsLoopbackHost(target.Hostname()):
+	case target.Scheme != "https" && !loopback(target.Hostname()):
 		return fmt.Errorf("doctor: %w to %s over http", ErrToken, clean(target.Hostname()))
 	}
 	return nil
@@ -160,7 +158,7 @@ func (w *walker) findSignIn() string {
 // private reports whether nobody on the way reads what is sent to a URL.
 func private(at string) bool {
 	u, err := url.Parse(at)
-	return err == nil && (u.Scheme == "https" || metadata.IsLoopbackHost(u.Hostname()))
+	return err == nil && (u.Scheme == "https" || loopback(u.Hostname()))
 }
 
 // wanted returns the scopes for which the doctor asks: as clients do, and offline_access where the

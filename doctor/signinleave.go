@@ -70,6 +70,9 @@ func (s *signIn) newest() string {
 // unregister removes the registration (RFC 7592 section 2.3).
 func (w *walker) unregister(ctx context.Context) {
 	c := w.signIn.client
+	if e := w.call("sign-in.register"); e != nil && c.id == "" && e.uncertain("") != "" {
+		w.leftBehind("a client with the name authz doctor may have been registered at "+w.signIn.issuer, e.uncertain(""))
+	}
 	if c.id == "" || w.options.ClientID != "" {
 		return
 	}

@@ -6,7 +6,9 @@ import (
 	"encoding/base64"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
+	"time"
 
 	"gatehouse.example/metadata"
 )
@@ -17,8 +19,9 @@ type walker struct {
 	url     *url.URL
 	options Options
 	courier *courier
-	hide    *secrets     // what no record may have
-	back    *redirection // where a sign-in comes back, nil without one
+	hide    *secrets      // what no record may have
+	back    *redirection  // where a sign-in comes back, nil without one
+	paused  time.Duration // because servers asked to come later
 }
 
 func newWalker(target string, u *url.URL, o Options) *walker {
@@ -50,25 +53,19 @@ func (w *walker) ask(ctx context.Context, q question) *exchange {
 	if q.header == nil {
 		q.header = http.Header{}
 	}
-	e := w.courier.ask(ctx, q)
+	e := w.again(ctx, q, w.courier.ask(ctx, q))
 	w.exchanges = append(w.exchanges, e)
 	return e
 }
 
-// walkResource asks a protected server and the authorization servers that it names.
+// walkResource asks a protected server and the authorization servers that it names. Of the time,
+// the calls have a third, and the resource metadata half of what is left then.
 func (w *walker) walkResource(ctx context.Context) {
-	w.ask(ctx, w.message("call.stateless", stateless, discoverBody, nil))
+	w.share(ctx, 1.0/3, w.calls)
 	if w.dead() {
 		return
 	}
-	w.ask(ctx, w.message("call.session", sessions, initializeBody, nil))
-	w.ask(ctx, w.message("call.unknown", sessions, unknownBody, nil))
-	w.ask(ctx, question{"call.stream", http.MethodGet, w.target, http.Header{"Accept": {"text/event-stream"}}, ""})
-	w.ask(ctx, w.message("call.wrong-token", sessions, initializeBody, http.Header{"Authorization": {"Bearer wrong-token-of-the-doctor"}}))
-	w.ask(ctx, w.message("call.unsigned-token", sessions, initializeBody, http.Header{"Authorization": {"Bearer " + w.unsigned()}}))
-	w.ask(ctx, w.message("call.origin", sessions, initializeBody, http.Header{"Origin": {browserOrigin}}))
-	w.ask(ctx, preflight("call.preflight", w.target, http.MethodPost, "authorization,content-type,mcp-protocol-version,mcp-method"))
-	w.findPlaces(ctx)
+	w.share(ctx, 1.0/2, w.findPlaces)
 	w.findServers(ctx)
 	w.withToken(ctx, w.options.Token)
 	if d := w.resource(); d != nil {
@@ -76,8 +73,28 @@ func (w *walker) walkResource(ctx context.Context) {
 	}
 }
 
+// calls calls the protected server as clients do, and in ways that it should refuse.
+func (w *walker) calls(ctx context.Context) {
+	w.ask(ctx, w.message("call.stateless", stateless, discoverBody, nil))
+	if w.dead() {
+		return
+	}
+	session := w.ask(ctx, w.message("call.session", sessions, initializeBody, nil))
+	if session.opens() { // some servers ask for a token at the first use alone
+		w.ask(ctx, w.message("call.list", sessions, listBody, inSession(session, nil)))
+	}
+	w.ask(ctx, w.message("call.unknown", sessions, unknownBody, nil))
+	w.ask(ctx, question{"call.stream", http.MethodGet, w.target, http.Header{"Accept": {"text/event-stream"}}, ""})
+	w.ask(ctx, w.message("call.wrong-token", sessions, initializeBody, http.Header{"Authorization": {"Bearer wrong-token-of-the-doctor"}}))
+	w.ask(ctx, w.message("call.unsigned-token", sessions, initializeBody, http.Header{"Authorization": {"Bearer " + w.unsigned()}}))
+	w.ask(ctx, w.message("call.origin", sessions, initializeBody, http.Header{"Origin": {browserOrigin}}))
+	w.ask(ctx, preflight("call.preflight", w.target, http.MethodPost, "authorization,content-type,mcp-protocol-version,mcp-method"))
+}
+
 // dead reports whether the target cannot be asked at all, so that more questions tell nothing.
-func (w *walker) dead() bool { return w.exchanges[0].failure != "" }
+func (w *walker) dead() bool {
+	return w.exchanges[0].failure != "" && w.exchanges[0].failure != failLimited
+}
 
 // message is a message to the protected server.
 func (w *walker) message(place, revision, body string, more http.Header) question {
@@ -146,17 +163,23 @@ func (w *walker) findPlaces(ctx context.Context) {
 
 // named returns the URL that the first challenge names, if it is one that may be asked.
 func (w *walker) named() string {
-	for _, place := range []string{"call.stateless", "call.session"} {
+	for _, place := range challenged {
 		c, ok := bearer(w.call(place))
 		if !ok {
 			continue
 		}
 		at, _ := c.Get("resource_metadata")
-		if u, err := url.Parse(at); err == nil && same(u.Hostname(), w.url.Hostname()) && (u.Scheme == "http" || u.Scheme == "https") {
+		if askable(at) && w.trusts(hostname(at)) {
 			return at
 		}
 	}
 	return ""
+}
+
+// trusts reports whether a host that a challenge names may be asked.
+func (w *walker) trusts(host string) bool {
+	own := w.url.Hostname()
+	return same(host, own) || loopback(host) && loopback(own) || slices.ContainsFunc(w.options.AllowHosts, func(h string) bool { return same(h, host) })
 }
 
 // bearer returns the first challenge for bearer tokens of an answer.
@@ -210,7 +233,7 @@ func sameHost(from, location string) (string, bool) {
 // metadata, clients take the origin of the server for one (MCP 2025-03-26).
 func (w *walker) findServers(ctx context.Context) {
 	issuers, _ := w.resource().list("authorization_servers")
-	if w.resource() == nil {
+	if w.resource() == nil && w.unknown() == "" {
 		issuers = []string{w.url.Scheme + "://" + w.url.Host}
 	}
 	seen := map[string]bool{}
@@ -223,7 +246,7 @@ func (w *walker) findServers(ctx context.Context) {
 			w.skipped = append(w.skipped, issuer)
 			continue
 		}
-		w.server(ctx, issuer)
+		w.server(ctx, issuer, w.resource() == nil)
 	}
 }
 
@@ -236,13 +259,13 @@ func askable(raw string) bool {
 // walkIssuer asks an authorization server alone.
 func (w *walker) walkIssuer(ctx context.Context) {
 	w.alone = true
-	w.server(ctx, w.target)
+	w.server(ctx, w.target, false)
 }
 
 // scopes returns the scopes for which clients ask: those of the challenge, else those of the
 // resource metadata (MCP Scope Selection Strategy).
 func (w *walk) scopes() string {
-	for _, place := range []string{"call.stateless", "call.session"} {
+	for _, place := range challenged {
 		if c, ok := bearer(w.call(place)); ok {
 			if scope, _ := c.Get("scope"); scope != "" {
 				return scope

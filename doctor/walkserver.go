@@ -15,9 +15,9 @@ const (
 	unknownRedirect = "https://doctor.example.com/callback"
 )
 
-// server asks an authorization server.
-func (w *walker) server(ctx context.Context, issuer string) {
-	s := &server{issuer: issuer}
+// server asks an authorization server, which may be guessed.
+func (w *walker) server(ctx context.Context, issuer string, guessed bool) {
+	s := &server{issuer: issuer, guessed: guessed}
 	w.servers = append(w.servers, s)
 	for _, at := range metadataPlaces(issuer) {
 		s.documents = append(s.documents, newDocument(w.fetch(ctx, "server."+at.form, at.url), at.form))

@@ -38,7 +38,9 @@ func (w *walker) withToken(ctx context.Context, token string) {
 
 // inSession adds the session that an answer began, if it began one.
 func inSession(e *exchange, header http.Header) http.Header {
-	header = header.Clone()
+	if header = header.Clone(); header == nil {
+		header = http.Header{}
+	}
 	if id := e.get("Mcp-Session-Id"); id != "" {
 		header["Mcp-Session-Id"] = []string{id}
 	}

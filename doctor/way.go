@@ -17,18 +17,24 @@ type Way struct {
 	Dated string `json:"dated"`
 	// Steps are those that it would take, in their order.
 	Steps []Step `json:"steps"`
-	// Stops is the step at which it would stop, "" if it comes to the sign-in.
+	// Stops is the step at which it would stop, "" if it comes to the sign-in or as far as is known.
 	Stops string `json:"stops,omitempty"`
 	// Sees is what its user would see there.
 	Sees string `json:"sees,omitempty"`
 	// Finding is the ID of the finding that is the reason.
 	Finding string `json:"finding,omitempty"`
+	// Open is why the rest of its way is not known: something was not asked, or not answered.
+	Open string `json:"open,omitempty"`
+
+	at string // what is said where it stops
 }
 
 // Step is one step of a client.
 type Step struct {
 	Name string `json:"name"`
 	OK   bool   `json:"ok"`
+	// Open is set if it is not known whether the client goes on. OK is false then.
+	Open bool `json:"open,omitempty"`
 }
 
 // writeWays writes a table with a row for each client and a column for each step.
@@ -43,11 +49,14 @@ func writeWays(out io.Writer, ways []Way) {
 	for _, way := range ways {
 		fmt.Fprintf(out, "\n%-15s %-10s %-7s", way.Client, way.Version, way.Basis)
 		for _, step := range way.Steps {
-			fmt.Fprintf(out, " %2s", mark(step.OK))
+			fmt.Fprintf(out, " %2s", step.mark())
 		}
 		if way.Stops != "" {
 			fmt.Fprintf(out, "  %s: %s", way.Finding, way.Sees)
 		}
+	}
+	for _, why := range opened(ways) {
+		fmt.Fprintf(out, "\n- not known: %s", why)
 	}
 	fmt.Fprint(out, "\n\nsteps:")
 	for i, step := range steps {
@@ -56,9 +65,22 @@ func writeWays(out io.Writer, ways []Way) {
 	writeBases(out, ways)
 }
 
-func mark(ok bool) string {
-	if ok {
+// opened returns why ways are not known to their end.
+func opened(ways []Way) (all []string) {
+	for _, way := range ways {
+		if way.Open != "" {
+			all = append(all, way.Open)
+		}
+	}
+	return unique(all)
+}
+
+func (s Step) mark() string {
+	switch {
+	case s.OK:
 		return "ok"
+	case s.Open:
+		return "-"
 	}
 	return "X"
 }

@@ -17,7 +17,7 @@ func TestOnly(t *testing.T) {
 	s.resource["resource"] = "https://Notes.Example.com/mcp" // stops those that compare bytes
 	s.server["issuer"] = issuer + "/"
 	report := examined(t, s)
-	for client, want := range map[string][]string{"go-sdk": {"resource-spelling"}, "vscode": {"resource-spelling", "issuer-slash"}, "codex": nil, "inspector": {"issuer-slash"}} {
+	for client, want := range map[string][]string{"go-sdk": {"resource-spelling"}, "vscode": {"resource-spelling"}, "codex": nil, "inspector": {"issuer-slash"}} {
 		one, err := report.Only(client)
 		if err != nil {
 			t.Fatal(err)
@@ -94,8 +94,7 @@ func TestWays(t *testing.T) {
 			if way.Stops == "" {
 				continue
 			}
-			f := found(report, way.Finding)
-			if f == nil || f.Severity != doctor.Error && f.ID != "no-registration" || !slices.Contains(f.Clients, way.Client) {
+			if f := found(report, way.Finding); f == nil || f.Severity != doctor.Error && f.ID != "no-registration" && f.ID != "challenge-elsewhere" {
 				t.Errorf("%s: %s stops at %s, and the finding is %+v", a.name, way.Client, way.Finding, f)
 			}
 			if way.Sees == "" || strings.ContainsAny(way.Sees, "\n\x1b") {

@@ -18,7 +18,7 @@ func TestGeminiWay(t *testing.T) {
 		"another issuer, linked":         {[]func(*stable){other}, "issuer-mismatch"},
 		"another issuer, not linked":     {[]func(*stable){other, silent}, ""},
 		"a path at the issuer, linked":   {[]func(*stable){func(s *stable) { s.server["issuer"] = tenant }}, ""},
-		"another origin, linked":         {[]func(*stable){away}, "challenge-url"},
+		"another origin, linked":         {[]func(*stable){away}, "challenge-elsewhere"},
 		"another origin, not linked":     {[]func(*stable){away, silent}, ""},
 		"500 in every place of metadata": {[]func(*stable){route("GET "+servers, answer(500, "", "")), route("GET "+openid, answer(500, "", ""))}, "server-fault"},
 		"refusals that are JSON":         {[]func(*stable){route("GET "+placed, answer(404, jsonType, `{}`)), route("GET "+servers, answer(500, jsonType, `{}`))}, ""},

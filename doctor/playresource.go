@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/url"
+	"regexp"
 	"strings"
 )
 
@@ -100,11 +101,16 @@ func (p *play) fits(d *document) bool {
 	switch {
 	case !d.found(), p.mediaType && d.media() != "application/json":
 		return false
-	case p.typed && len(d.mistyped("scopes_supported", "authorization_servers")) > 0, d.servers(p.usable) != "":
+	case (p.typed || p.exactTypes) && len(d.mistyped("scopes_supported", "authorization_servers")) > 0, d.servers(p.usable) != "":
+		return false
+	case p.typed && !p.placed && !withScheme.MatchString(d.text("resource")):
 		return false
 	}
 	return !p.placed || d.text("resource") == p.expected(d)
 }
+
+// withScheme is what makes a text a URL for those that share the schema of the TypeScript SDK.
+var withScheme = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9+.-]*:`)
 
 // expected returns the resource that a document in its place should have.
 func (p *play) expected(d *document) string {
@@ -220,7 +226,7 @@ func (p *play) compareResource() string {
 		return ""
 	}
 	resource, target := p.document.text("resource"), p.walk.target
-	if p.match != matchExactly {
+	if p.match != matchExactly && !p.noFragment {
 		resource, _, _ = strings.Cut(resource, "#")
 	}
 	if p.match == matchParts {

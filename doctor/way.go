@@ -48,8 +48,8 @@ func writeWays(out io.Writer, ways []Way) {
 	}
 	for _, way := range ways {
 		fmt.Fprintf(out, "\n%-15s %-10s %-7s", way.Client, way.Version, way.Basis)
-		for _, step := range way.Steps {
-			fmt.Fprintf(out, " %2s", step.mark())
+		for _, step := range steps {
+			fmt.Fprintf(out, " %2s", way.mark(step.name))
 		}
 		if way.Stops != "" {
 			fmt.Fprintf(out, "  %s: %s", way.Finding, way.Sees)
@@ -75,8 +75,13 @@ func opened(ways []Way) (all []string) {
 	return unique(all)
 }
 
-func (s Step) mark() string {
-	switch {
+// mark returns how a step ended. Not every client takes the steps in the order of the table.
+func (w Way) mark(name string) string {
+	at := slices.IndexFunc(w.Steps, func(s Step) bool { return s.Name == name })
+	if at < 0 {
+		return ""
+	}
+	switch s := w.Steps[at]; {
 	case s.OK:
 		return "ok"
 	case s.Open:

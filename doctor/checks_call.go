@@ -9,24 +9,6 @@ import (
 	"gatehouse.example/metadata"
 )
 
-// firstCalls are the requests with which clients begin, without a token.
-var firstCalls = []string{"call.stateless", "call.session"}
-
-// challenged are the requests whose challenge clients read: the first of them that is refused.
-var challenged = []string{"call.stateless", "call.session", "call.list"}
-
-// messages are the requests without a token that a person with a browser does not send, and so no
-// page is for.
-var messages = []string{"call.stateless", "call.session", "call.list", "call.unknown"}
-
-// opens reports whether a message is answered, and not with a page.
-func (e *exchange) opens() bool { return e.code()/100 == 2 && e.media() != "text/html" }
-
-// page reports whether a program is sent to a page.
-func (e *exchange) page() bool {
-	return e.redirect() && !e.moved() || e.media() == "text/html" && (e.code() == http.StatusForbidden || e.code() == http.StatusOK)
-}
-
 // callChecks are about the status of answers to requests without a token.
 var callChecks = []check{
 	{Entry{
@@ -36,23 +18,24 @@ var callChecks = []check{
 		Mend:     "Judge every request before the protocol: 401 with a challenge for each POST, GET and DELETE without a token. Clients begin a sign-in at a 401, not at an error inside of an answer.",
 		Clients:  everyone,
 	}, func(w *walk) []string {
-		if list := w.call("call.list"); list.code() == http.StatusUnauthorized || list != nil && list.open() != "" {
+		use := w.use()
+		if use.code() == http.StatusUnauthorized || use != nil && use.open() != "" {
 			return nil
 		}
 		found := calls(firstCalls, (*exchange).opens)(w)
-		if len(found) > 0 && w.call("call.list").opens() {
-			found[0] += ", to tools/list too"
+		if len(found) > 0 && use.opens() {
+			found[0] += ", to tools/list and tools/call too"
 		}
 		return found
 	}},
 	{Entry{
 		ID: "open-at-first", Severity: Note, Rule: "MCP Token Handling; MCP Error Handling",
-		Title:    "The server asks for a token only after initialize",
+		Title:    "The server asks for a token only when its tools are used",
 		Symptoms: []string{"connected, and the sign-in comes at the first tool", "works until tools are listed"},
 		Mend:     "Nothing, if that is on purpose: clients sign in at the first 401. Else judge every request before the protocol.",
 	}, func(w *walk) []string {
-		e := w.call("call.list")
-		return saw(e.code() == http.StatusUnauthorized, fmt.Sprintf("%s, and tools/list answers 401", w.call("call.session")))
+		return saw(w.use().code() == http.StatusUnauthorized,
+			fmt.Sprintf("%s, and %s answers 401", w.call("call.session"), map[bool]string{true: "tools/list", false: "tools/call"}[w.call("call.tool") == nil]))
 	}},
 	{Entry{
 		ID: "sign-in-page", Severity: Error, Rule: "MCP Error Handling; RFC 9728 section 5.1",
@@ -82,7 +65,7 @@ var callChecks = []check{
 		Mend:     "Answer 401 before the body, the session and the protocol version are read. Clients do not sign in at 400, 403, 404 or 405.",
 		Clients:  everyone,
 	}, calls(firstCalls, func(e *exchange) bool {
-		return e.status >= 400 && e.status < 500 && e.status != http.StatusUnauthorized && e.media() != "text/html"
+		return e.status >= 300 && e.status < 500 && e.status != http.StatusUnauthorized && !e.redirect() && !e.page()
 	})},
 	{Entry{
 		ID: "unknown-method-open", Severity: Warning, Rule: "MCP Token Handling",

@@ -210,11 +210,12 @@ func cors(id, what, mend string) Entry {
 	}
 }
 
-// forPages reports whether some preflight is permitted: who permits none has no pages in mind. Many
-// documents are for every origin because a web server adds that.
+// forPages reports whether some preflight, or this origin, is permitted: who permits neither has no
+// pages in mind. Documents for every origin tell nothing, as web servers add that.
 func (w *walk) forPages() bool {
 	return slices.ContainsFunc(w.exchanges, func(e *exchange) bool {
-		return e.method == http.MethodOptions && e.get("Access-Control-Allow-Origin") != ""
+		origin := e.get("Access-Control-Allow-Origin")
+		return origin == browserOrigin || origin != "" && e.method == http.MethodOptions
 	})
 }
 

@@ -56,7 +56,7 @@ var reachChecks = []check{
 		Mend:     "Correct the name, or start what listens there. Names of a local network or of a container are not known to clients: publish the public name.",
 		Clients:  everyone,
 	}, hosts(func(e *exchange) string {
-		gone := e.failure == failLookup || e.failure == failConnect || e.failure == failTime || e.failure == failAnswer
+		gone := e.failure == failLookup || e.failure == failConnect || e.failure == failTime && !e.wrote || e.failure == failAnswer
 		return when(gone, e.String())
 	})},
 	{Entry{

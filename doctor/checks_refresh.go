@@ -50,7 +50,7 @@ var refreshChecks = []check{
 		Mend:     "Accept the refresh token of the client, with and without scope and resource.",
 		Clients:  everyone,
 	}, onGrant(func(_ *walk, s *signIn) string {
-		return when(s.renewed != nil && !s.renewed.ok, s.renewed.told())
+		return when(s.renewed != nil && !s.renewed.ok && s.renewed.answered(), s.renewed.told())
 	})},
 	{Entry{
 		ID: "refresh-without-resource", Severity: Error, Rule: "RFC 8707 section 2.2; RFC 6749 section 6",

@@ -108,7 +108,7 @@ var placeChecks = []check{
 	}, func(w *walk) []string {
 		begin := w.resource()
 		wrong := begin != nil && begin.form == "root" && !slices.ContainsFunc(w.places, func(d *document) bool {
-			return d.form != "root" && d.code() != http.StatusNotFound
+			return d.form != "root" && !d.absent()
 		}) && insertedPath(w.target) != insertedPath(origin(w.target))
 		return saw(wrong, fmt.Sprintf("%s alone has a document", origin(w.target)+"/.well-known/oauth-protected-resource"))
 	}},
@@ -168,6 +168,11 @@ var placeChecks = []check{
 	}},
 }
 
+// absent reports whether a place says that it has no document.
+func (d *document) absent() bool {
+	return d.code() >= 400 && d.code() < 500 && d.code() != http.StatusUnauthorized && d.code() != http.StatusForbidden
+}
+
 // without returns the places that have no resource metadata, if none has: nil where one answers
 // something else, or where it is not known.
 func (w *walk) without() (seen []string) {
@@ -175,8 +180,7 @@ func (w *walk) without() (seen []string) {
 		return nil
 	}
 	for _, d := range w.places {
-		locked := d.status == http.StatusUnauthorized || d.status == http.StatusForbidden
-		if !d.answered() || d.mistake != "" || d.redirect() || locked || d.status >= 500 {
+		if !d.absent() {
 			return nil
 		}
 		seen = append(seen, d.exchange.String())

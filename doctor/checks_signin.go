@@ -128,7 +128,7 @@ var grantChecks = []check{
 		Clients:  everyone,
 	}, onSignIn(func(_ *walk, s *signIn) string {
 		t := s.first
-		return when(t != nil && !t.ok && t.code() != 200, t.told())
+		return when(t != nil && !t.ok && t.answered() && t.code() != 200, t.told())
 	})},
 	{Entry{
 		ID: "token-answer", Severity: Error, Rule: "RFC 6749 section 5.1; RFC 6750 section 2.1",

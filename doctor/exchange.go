@@ -119,7 +119,7 @@ type document struct {
 	*exchange
 	form    string // where it was asked for: "header", "inserted", "root", "appended"
 	members map[string]any
-	mistake string // why it has no members, though the answer is 200
+	mistake string // why it has no members, though the answer is no refusal
 }
 
 // newDocument reads the answer. Readers of other makers are lenient, so this one is: of two
@@ -127,6 +127,9 @@ type document struct {
 func newDocument(e *exchange, form string) *document {
 	d := &document{exchange: e, form: form}
 	if !e.ok() {
+		if code := e.code(); code >= 200 && code < 400 && !e.redirect() {
+			d.mistake = "is no document"
+		}
 		return d
 	}
 	if e.over || e.late { // what it is, is not known

@@ -192,3 +192,32 @@ func TestLostSignIn(t *testing.T) {
 		t.Errorf("left %q", report.Left)
 	}
 }
+
+// TestSignInLimited: a sign-in that must wait is not refused, and neither is a code nor a refresh.
+func TestSignInLimited(t *testing.T) {
+	for name, limit := range map[string]func(*clinic){
+		"registration": func(c *clinic) { c.with("POST "+issuer+"/register", later("60")) },
+		"code":         func(c *clinic) { c.with("POST "+issuer+"/token", later("60")) },
+		"refresh": func(c *clinic) {
+			c.with("POST "+issuer+"/token", func(w http.ResponseWriter, r *http.Request) {
+				if r.FormValue("grant_type") == "refresh_token" {
+					later("60")(w, r)
+					return
+				}
+				c.token(w, r)
+			})
+		},
+	} {
+		c := newClinic(t)
+		limit(c)
+		report := c.examined(c.visit)
+		for _, f := range report.Findings {
+			if f.ID != "rate-limited" && f.ID != "sign-in-not-tried" {
+				t.Errorf("%s: %s: %s", name, f.ID, f.Saw)
+			}
+		}
+		if found(report, "rate-limited") == nil || len(report.Left) > 0 {
+			t.Errorf("%s: %+v", name, report)
+		}
+	}
+}

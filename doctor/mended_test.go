@@ -2,6 +2,7 @@ package doctor_test
 
 import (
 	"errors"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -53,18 +54,46 @@ func TestLandingPage(t *testing.T) {
 	}
 }
 
-// TestLateToken: a server that asks for a token when tools are listed stops nobody; one that does not
-// is open.
+// TestLateToken: a server that asks for a token when tools are listed or called stops nobody; one that
+// does not is open.
 func TestLateToken(t *testing.T) {
-	s := healthy(notes, issuer)
-	lazy(s)
-	if report := examined(t, s); len(stops(report)) > 0 || found(report, "open") != nil {
-		t.Errorf("%+v", report)
+	for _, change := range []func(*stable){lazy, func(s *stable) {
+		s.with("POST "+notes, func(w http.ResponseWriter, r *http.Request) {
+			body, _ := io.ReadAll(r.Body)
+			r.Body = io.NopCloser(strings.NewReader(string(body)))
+			if r.Header.Get("Authorization") == "" && !strings.Contains(string(body), "tools/call") {
+				empty(w, r)
+				return
+			}
+			s.guard(w, r)
+		})
+	}} {
+		s := healthy(notes, issuer)
+		change(s)
+		if report := examined(t, s); len(stops(report)) > 0 || found(report, "open") != nil || found(report, "open-at-first") == nil {
+			t.Errorf("%+v", report)
+		}
 	}
-	s = healthy(notes, issuer)
+	s := healthy(notes, issuer)
 	s.with("POST "+notes, empty)
-	if f := found(examined(t, s), "open"); f == nil || !strings.HasSuffix(f.Saw, "to tools/list too") {
+	if f := found(examined(t, s), "open"); f == nil || !strings.HasSuffix(f.Saw, "to tools/list and tools/call too") {
 		t.Errorf("%+v", f)
+	}
+}
+
+// TestLimitedAfterRefusal: a server of sessions alone that asks to come later at initialize stops nobody,
+// as far as is known: clients go on to initialize after the refusal of the other revision.
+func TestLimitedAfterRefusal(t *testing.T) {
+	s := healthy(notes, issuer)
+	s.with("POST "+notes, func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Mcp-Protocol-Version") == "2026-07-28" {
+			w.WriteHeader(http.StatusBadRequest)
+			return
+		}
+		later("60")(w, r)
+	})
+	if report := examined(t, s.withoutToken()); len(stops(report)) > 0 || found(report, "rate-limited") == nil {
+		t.Errorf("%+v", report)
 	}
 }
 
@@ -113,6 +142,15 @@ func TestElsewhereOnLoopback(t *testing.T) {
 		if way.Stops != "" || !strings.Contains(way.Open, "--allow-host 192.0.2.1") {
 			t.Errorf("%+v", way)
 		}
+	}
+}
+
+// TestTwoNamesOfLoopback: a link to another name of this machine is asked.
+func TestTwoNamesOfLoopback(t *testing.T) {
+	target, _ := onNetwork(t, httptest.NewServer, func(s *stable) { s.challenge = strings.Replace(s.challenge, "127.0.0.1", "localhost", 1) })
+	report, err := doctor.Check(t.Context(), target, doctor.Options{Register: true})
+	if err != nil || len(stops(report)) != 1 || !slices.Equal(above(report)[:1], []string{"challenge-elsewhere"}) || strings.Contains(found(report, "challenge-elsewhere").Saw, "not asked") {
+		t.Errorf("%v, %+v", err, report)
 	}
 }
 

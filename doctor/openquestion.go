@@ -59,9 +59,9 @@ func (e *exchange) open() string {
 	switch {
 	case e == nil:
 		return "it was not asked"
-	case e.failure == failBudget, e.failure == failForbid, e.failure == failTime:
+	case e.failure == failBudget, e.failure == failForbid:
 		return e.reason
-	case e.failure == failLimited:
+	case e.failure == failLimited, e.failure == failTime && e.wrote:
 		return e.String()
 	}
 	return ""

@@ -80,18 +80,18 @@ func (w *walk) way(p profile) Way {
 // call needs a 401.
 func (p *play) call() string {
 	e := p.walk.call("call.session")
-	if e == nil {
-		e = p.walk.call("call.stateless")
+	if first := p.walk.call("call.stateless"); e == nil || e.open() != "" && p.signsInAt(first) {
+		e = first
 	}
 	switch {
 	case p.signsInAt(e), p.beginsGET && p.signsInAt(p.walk.call("call.stream")):
 		return ""
-	case e.opens() && p.walk.call("call.list").code() == http.StatusUnauthorized:
+	case e.opens() && p.walk.use().code() == http.StatusUnauthorized:
 		return ""
 	}
 	p.open, p.at = e.open(), e.String()
-	if list := p.walk.call("call.list"); p.open == "" && e.opens() && list != nil {
-		p.open = list.open()
+	if use := p.walk.use(); p.open == "" && e.opens() && use != nil {
+		p.open = use.open()
 	}
 	if p.open != "" {
 		return ""

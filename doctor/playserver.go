@@ -55,6 +55,9 @@ func (p *play) findMetadata() string {
 	if p.fallback && p.fallbackAnswers() {
 		return "" // with the endpoints that servers without metadata had (MCP 2025-03-26)
 	}
+	if p.server.unfound() == "" {
+		why = cmp.Or(why, "server-metadata-not-json")
+	}
 	return cmp.Or(why, "server-metadata-missing")
 }
 

@@ -133,7 +133,9 @@ func (w *walker) become(ctx context.Context) {
 	e := w.ask(ctx, question{"sign-in.register", http.MethodPost, at, http.Header{
 		"Content-Type": {"application/json"}, "Accept": {"application/json"},
 	}, string(marshal(body))})
-	s.client = w.ownClient(e, at)
+	if s.client = w.ownClient(e, at); !e.answered() {
+		s.untried = e.String()
+	}
 }
 
 // findSignIn chooses the first authorization server with metadata. It returns why there is none.

@@ -136,7 +136,7 @@ func TestTimeIsNoFault(t *testing.T) {
 		}
 	}
 	for name, at := range map[string]func(*http.Request) time.Duration{
-		"calls": mine("/mcp", 6*time.Second), "everything": mine("", 4*time.Second), "resource metadata": mine("protected-resource", 7*time.Second),
+		"calls": mine("example.com/mcp", 6*time.Second), "everything": mine("", 4*time.Second), "resource metadata": mine("protected-resource", 7*time.Second),
 		"metadata": mine("auth.example.org/.well-known", 7*time.Second), "too slow for metadata": mine("auth.example.org/.well-known", 9*time.Second),
 		"too slow for resource metadata": mine("protected-resource", 9*time.Second), "registration": mine("/register", 7*time.Second),
 	} {
@@ -149,13 +149,13 @@ func TestTimeIsNoFault(t *testing.T) {
 					t.Fatalf("after %s: %v", time.Since(begin), err)
 				}
 				for _, f := range report.Findings {
-					if !slices.Contains([]string{"slow", "not-finished", "unreachable"}, f.ID) || f.ID == "unreachable" && !strings.Contains(name, "too slow") {
+					if f.ID != "slow" && f.ID != "not-finished" {
 						t.Errorf("%s: %s", f.ID, f.Saw)
 					}
 				}
 				for _, way := range report.As {
-					if way.Stops != "" {
-						t.Errorf("%s stops at %s", way.Client, way.Finding)
+					if way.Stops != "" || name == "calls" && way.Open != "" { // of which a third of the time is enough
+						t.Errorf("%s stops at %s, open: %s", way.Client, way.Finding, way.Open)
 					}
 				}
 			})

@@ -81,7 +81,9 @@ func (w *walker) calls(ctx context.Context) {
 	}
 	session := w.ask(ctx, w.message("call.session", sessions, initializeBody, nil))
 	if session.opens() { // some servers ask for a token at the first use alone
-		w.ask(ctx, w.message("call.list", sessions, listBody, inSession(session, nil)))
+		if w.ask(ctx, w.message("call.list", sessions, listBody, inSession(session, nil))).opens() {
+			w.ask(ctx, w.message("call.tool", sessions, callBody, inSession(session, nil)))
+		}
 	}
 	w.ask(ctx, w.message("call.unknown", sessions, unknownBody, nil))
 	w.ask(ctx, question{"call.stream", http.MethodGet, w.target, http.Header{"Accept": {"text/event-stream"}}, ""})

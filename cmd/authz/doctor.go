@@ -99,7 +99,9 @@ func (v *doctorVerb) examine(ctx context.Context, p *program) (*doctor.Report, e
 		o.SignIn = p.openBrowser
 	}
 	if terminal(p.stderr) {
-		o.Progress = func(method, url string) { fmt.Fprintf(p.stderr, "\r\x1b[K%s %s", method, doctor.Clean(url)) }
+		o.Progress = func(method, url string) {
+			fmt.Fprint(p.stderr, "\r\x1b[K"+oneLine(method+" "+doctor.Clean(url), columns(p.stderr)))
+		}
 		defer fmt.Fprint(p.stderr, "\r\x1b[K")
 	}
 	if v.Server != "" {
@@ -205,11 +207,36 @@ func (v *doctorVerb) list(p *program) error {
 	}
 	for _, e := range doctor.Catalogue() {
 		stops := cmp.Or(strings.Join(e.Clients, ", "), "nobody")
-		if _, err := fmt.Fprintf(p.stdout, "%-8s %-32s %s\n         %s (stops %s)\n", e.Severity, e.ID, e.Title, e.Rule, stops); err != nil {
+		if _, err := fmt.Fprintf(p.stdout, "%-8s %-32s %s\n         %s (can stop %s)\n", e.Severity, e.ID, e.Title, e.Rule, stops); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// columns returns the width of a terminal, 80 if it is not known.
+func columns(stream any) int {
+	if file, ok := stream.(*os.File); ok {
+		if width, _, err := term.GetSize(int(file.Fd())); err == nil && width > 0 {
+			return width
+		}
+	}
+	return 80
+}
+
+// oneLine cuts a text that it stays on one line of a terminal: of a second one nothing is removed.
+// What is not ASCII may take two columns.
+func oneLine(text string, columns int) string {
+	used := 0
+	for i, r := range text {
+		if used++; r > '~' {
+			used++
+		}
+		if used >= columns {
+			return text[:i]
+		}
+	}
+	return text
 }
 
 // terminal reports whether a stream is a terminal.

@@ -67,7 +67,7 @@ func TestDoctor(t *testing.T) {
 		{at + "/well --token-file /nowhere", exitUsage},
 		{at + "/well --token a --token-file b", exitUsage},
 		{"--sign-in --server " + at, exitUsage},
-		{at + "/ill --as go-sdk", exitRefused},
+		{at + "/ill --as vscode", exitRefused},
 		{at + "/ill --as codex", exitDone},
 		{at + "/ill --as nobody", exitUsage},
 		{"--server " + at + " --as codex", exitUsage},

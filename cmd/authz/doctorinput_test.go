@@ -33,6 +33,8 @@ func TestDoctorInput(t *testing.T) {
 		"https://someone:pass-word@notes.example.com/":               `"…@notes.example.com/": leave out the user name and the password`,
 		"https://someone:pass-word@notes.example.com:x/":             "the port, the brackets or the escapes of it are wrong",
 		"https://notes.example.com/#main":                            "leave out what follows #",
+		"https://notes.example.com/mcp#":                             "leave out the # at its end",
+		"https://notes.example.com/mcp?":                             "leave out the ? at its end",
 		"http://127.0.0.1:1/mcp":                                     "nothing could be asked: http://127.0.0.1:1/mcp: dial tcp 127.0.0.1:1:",
 		"http://127.0.0.1:1/mcp more":                                "unexpected argument more",
 		"http://127.0.0.1:1/mcp --as nobody":                         "--as takes one of claude-code, codex",

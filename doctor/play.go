@@ -68,10 +68,12 @@ func (w *walk) way(p profile) Way {
 		}
 		way.Steps = append(way.Steps, Step{step.name, id == "" && on.open == "", on.open != ""})
 		if id != "" {
-			way.at = on.at
-			way.Stops, way.Finding, way.Sees = step.name, id, p.sees.at(step.name, id)
+			way.stop(on, step.name, id)
 			break
 		}
+	}
+	if way.Stops == "" {
+		on.goOn(&way)
 	}
 	way.Open = clean(on.open)
 	return way

@@ -309,7 +309,7 @@ func agree(t *testing.T, a animal, name string, drive func(*driven, string) (boo
 	b.story()
 	arrived, printed := drive(newDriven(t), target)
 	story := b.story()
-	if arrived != (way.Stops == "") {
+	if arrived != comes(way) {
 		t.Errorf("the profile stops at %q (%s), the client arrived: %t\n%s\n%.3000s", way.Stops, way.Finding, arrived, strings.Join(story, "\n"), printed)
 		return
 	}

@@ -1,6 +1,6 @@
 package doctor
 
-// profile is the way of a client before a sign-in, as data. Steps in play.go read it.
+// profile is the way of a client, as data. The steps in play.go and playlater.go read it.
 type profile struct {
 	name    string
 	version string // whose way this is
@@ -36,6 +36,8 @@ type profile struct {
 	needsHTTPS  bool     // ends at endpoints with http, except on loopback
 	needsURLs   bool     // ends if an endpoint is missing or no URL
 	document    string   // its client ID metadata document, "" for none
+	offline     bool     // asks for offline_access too where the authorization server lists it
+	prompt      string   // its parameter prompt then
 	needsPublic bool     // uses its document only where none is a token_endpoint_auth_method
 	sees        screens
 }
@@ -65,11 +67,11 @@ var profiles = []profile{
 	{
 		name: claudeCode, version: "2.1.330", dated: "2026-11-27", known: Runs,
 		onlyLink: true, fallback: true, match: matchPrefix, anyIssuer: true, signsIn403: true, next502: true, needsCode: true, typed: true, openID: true, rootPaths: true, needsURLs: true,
-		document: "https://claude.ai/oauth/claude-code-client-metadata", needsPublic: true, order: typescriptOrder, sees: claudeSees,
+		document: "https://claude.ai/oauth/claude-code-client-metadata", needsPublic: true, offline: true, prompt: "consent", order: typescriptOrder, sees: claudeSees,
 	},
 	{
 		name: codex, version: "0.169.0", dated: "2026-11-27", known: Runs,
-		beginsGET: true, pastPages: true, match: matchPrefix, looseSlash: true, rootPlaces: true, exactTypes: true, saidCode: true, noFragment: true, needsURLs: true, document: "https://chatgpt.com/oauth/codex/client.json", sees: codexSees,
+		beginsGET: true, pastPages: true, match: matchPrefix, looseSlash: true, rootPlaces: true, exactTypes: true, saidCode: true, noFragment: true, needsURLs: true, offline: true, document: "https://chatgpt.com/oauth/codex/client.json", sees: codexSees,
 	},
 	{
 		name: vscode, version: "1.124", dated: "2026-09-22", known: Reports,
@@ -81,15 +83,15 @@ var profiles = []profile{
 	},
 	{
 		name: geminiCLI, version: "0.61.0", dated: "2026-11-27", known: Runs,
-		sameOrigin: true, pastAll: true, match: matchParts, rootPlaces: true, atIssuer: true, anyPKCE: true, needsHTTPS: true, needsURLs: true, order: geminiOrder, sees: geminiSees,
+		sameOrigin: true, pastAll: true, match: matchParts, rootPlaces: true, atIssuer: true, anyPKCE: true, needsHTTPS: true, needsURLs: true, offline: true, order: geminiOrder, sees: geminiSees,
 	},
 	{
 		name: inspector, version: "2.12.0", dated: "2026-11-27", known: Runs,
-		onlyLink: true, fallback: true, match: matchPrefix, next502: true, needsCode: true, typed: true, rootPaths: true, needsURLs: true, order: typescriptOrder, sees: typescriptSees,
+		onlyLink: true, fallback: true, match: matchPrefix, next502: true, needsCode: true, typed: true, rootPaths: true, needsURLs: true, offline: true, prompt: "consent", order: typescriptOrder, sees: typescriptSees,
 	},
 	{
 		name: mcpRemote, version: "0.15.1", dated: "2026-11-27", known: Runs,
-		onlyLink: true, fallback: true, match: matchPrefix, next502: true, needsCode: true, typed: true, openID: true, rootPaths: true, needsURLs: true, order: typescriptOrder, sees: remoteSees,
+		onlyLink: true, fallback: true, match: matchPrefix, next502: true, needsCode: true, typed: true, openID: true, rootPaths: true, needsURLs: true, offline: true, prompt: "consent", order: typescriptOrder, sees: remoteSees,
 	},
 	{
 		name: goSDK, version: "1.8.0", dated: "2026-11-23", known: Runs,
@@ -97,6 +99,6 @@ var profiles = []profile{
 	},
 	{
 		name: typescriptSDK, version: "2.4.0", dated: "2026-11-23", known: Runs,
-		onlyLink: true, fallback: true, match: matchPrefix, next502: true, needsCode: true, typed: true, openID: true, rootPaths: true, needsURLs: true, order: typescriptOrder, sees: typescriptSees,
+		onlyLink: true, fallback: true, match: matchPrefix, next502: true, needsCode: true, typed: true, openID: true, rootPaths: true, needsURLs: true, offline: true, prompt: "consent", order: typescriptOrder, sees: typescriptSees,
 	},
 }

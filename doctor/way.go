@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"slices"
@@ -17,7 +18,9 @@ type Way struct {
 	Dated string `json:"dated"`
 	// Steps are those that it would take, in their order.
 	Steps []Step `json:"steps"`
-	// Stops is the step at which it would stop, "" if it comes to the sign-in or as far as is known.
+	// Asks is what it asks for at the sign-in, nil if it does not come there or that is not known.
+	Asks *Asks `json:"asks,omitempty"`
+	// Stops is the step at which it would stop, "" if it works or comes as far as is known.
 	Stops string `json:"stops,omitempty"`
 	// Sees is what its user would see there.
 	Sees string `json:"sees,omitempty"`
@@ -26,7 +29,24 @@ type Way struct {
 	// Open is why the rest of its way is not known: something was not asked, or not answered.
 	Open string `json:"open,omitempty"`
 
-	at string // what is said where it stops
+	at    string // what is said where it stops
+	later string // why steps after the registration are not known
+}
+
+// stop notes where the client stops.
+func (w *Way) stop(on *play, step, id string) {
+	w.Stops, w.Finding, w.Sees, w.at = step, id, on.sees.at(step, id), on.at
+}
+
+// columns are the names of all steps, in the order of the table.
+func columns() (names []string) {
+	for _, s := range steps {
+		names = append(names, s.name)
+	}
+	for _, s := range later {
+		names = append(names, s.name)
+	}
+	return names
 }
 
 // Step is one step of a client.
@@ -43,13 +63,13 @@ func writeWays(out io.Writer, ways []Way) {
 		return
 	}
 	fmt.Fprintf(out, "\n%-15s %-10s %-7s", "client", "version", "from")
-	for i := range steps {
+	for i := range columns() {
 		fmt.Fprintf(out, " %2d", i+1)
 	}
 	for _, way := range ways {
 		fmt.Fprintf(out, "\n%-15s %-10s %-7s", way.Client, way.Version, way.Basis)
-		for _, step := range steps {
-			fmt.Fprintf(out, " %2s", way.mark(step.name))
+		for _, name := range columns() {
+			fmt.Fprintf(out, " %2s", way.mark(name))
 		}
 		if way.Stops != "" {
 			fmt.Fprintf(out, "  %s: %s", way.Finding, way.Sees)
@@ -59,8 +79,12 @@ func writeWays(out io.Writer, ways []Way) {
 		fmt.Fprintf(out, "\n- not known: %s", why)
 	}
 	fmt.Fprint(out, "\n\nsteps:")
-	for i, step := range steps {
-		fmt.Fprintf(out, " %d %s%s", i+1, step.name, map[bool]string{true: ",", false: "\n"}[i < len(steps)-1])
+	for i, name := range columns() {
+		fmt.Fprintf(out, " %d %s%s", i+1, name, map[bool]string{true: ",", false: "\n"}[i < len(columns())-1])
+	}
+	if len(ways) == 1 && ways[0].Asks != nil {
+		a := ways[0].Asks
+		fmt.Fprintf(out, "asks for: scope %s, resource %s\n", quoted(a.Scope), quoted(a.Resource))
 	}
 	writeBases(out, ways)
 }
@@ -68,8 +92,8 @@ func writeWays(out io.Writer, ways []Way) {
 // opened returns why ways are not known to their end.
 func opened(ways []Way) (all []string) {
 	for _, way := range ways {
-		if way.Open != "" {
-			all = append(all, way.Open)
+		if why := cmp.Or(way.Open, way.later); why != "" {
+			all = append(all, why)
 		}
 	}
 	return unique(all)

@@ -220,20 +220,24 @@ func (p *play) originServer() *server {
 	return nil
 }
 
+// compared returns the part of a URL that the client compares.
+func (p *play) compared(u string) string {
+	if p.match != matchExactly && !p.noFragment {
+		u, _, _ = strings.Cut(u, "#")
+	}
+	if p.match == matchParts {
+		u, _, _ = strings.Cut(u, "?")
+	}
+	return u
+}
+
 // compareResource compares the resource with the URL.
 func (p *play) compareResource() string {
 	if p.document == nil || p.placed {
 		return ""
 	}
-	resource, target := p.document.text("resource"), p.walk.target
-	if p.match != matchExactly && !p.noFragment {
-		resource, _, _ = strings.Cut(resource, "#")
-	}
-	if p.match == matchParts {
-		resource, _, _ = strings.Cut(resource, "?")
-		target, _, _ = strings.Cut(target, "?")
-	}
-	kind := compare(resource, target)
+	resource := p.compared(p.document.text("resource"))
+	kind := compare(resource, p.compared(p.walk.target))
 	switch {
 	case kind == "", p.match == matchParts && kind == spelling:
 		return ""

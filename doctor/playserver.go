@@ -183,7 +183,7 @@ func (p *play) abilities() string {
 		return "pkce-missing"
 	case !p.needsPKCE && p.metadata.has("code_challenge_methods_supported") && !slices.Contains(methods, "S256"):
 		return "pkce-s256"
-	case (p.needsCode || p.saidCode && p.metadata.has("response_types_supported")) && !slices.Contains(types, "code"):
+	case p.needsCode && len(types) > 0 && !slices.Contains(types, "code"):
 		return "response-types"
 	}
 	return ""

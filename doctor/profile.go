@@ -29,8 +29,7 @@ type profile struct {
 	next502     bool     // looks in the next place also after 502
 	looseSlash  bool     // takes an issuer with a slash at the end for the same
 	needsPKCE   bool     // ends without code_challenge_methods_supported
-	needsCode   bool     // ends if response_types_supported lacks code
-	saidCode    bool     // ends if there is a response_types_supported that lacks code
+	needsCode   bool     // ends if there is a response_types_supported that lacks code
 	noFragment  bool     // ends at a resource with a fragment
 	order       []string // of its steps, if it is not that of the table
 	needsHTTPS  bool     // ends at endpoints with http, except on loopback
@@ -71,7 +70,7 @@ var profiles = []profile{
 	},
 	{
 		name: codex, version: "0.169.0", dated: "2026-11-27", known: Runs,
-		beginsGET: true, pastPages: true, match: matchPrefix, looseSlash: true, rootPlaces: true, exactTypes: true, saidCode: true, noFragment: true, needsURLs: true, offline: true, document: "https://chatgpt.com/oauth/codex/client.json", sees: codexSees,
+		beginsGET: true, pastPages: true, match: matchPrefix, looseSlash: true, rootPlaces: true, exactTypes: true, needsCode: true, noFragment: true, needsURLs: true, offline: true, document: "https://chatgpt.com/oauth/codex/client.json", sees: codexSees,
 	},
 	{
 		name: vscode, version: "1.124", dated: "2026-09-22", known: Reports,

@@ -7,7 +7,7 @@ import (
 
 // played are the findings at which a way can stop. Whom they stop at a server is told by the ways.
 // Every other finding that names clients is about what comes after the ways.
-var played = []string{
+var played = append([]string{
 	"tls-invalid", "plain-http", "unreachable", "server-fault", "header-malformed",
 	"open", "sign-in-page", "wrong-status", "challenge-malformed", "challenge-empty", "challenge-elsewhere",
 	"resource-metadata-missing", "resource-metadata-broken-link", "resource-metadata-locked", "resource-metadata-only-root",
@@ -17,7 +17,7 @@ var played = []string{
 	"server-metadata-missing", "server-metadata-not-json", "server-metadata-type", "openid-members",
 	"issuer-missing", "issuer-slash", "issuer-mismatch", "endpoint-missing", "pkce-missing", "pkce-s256", "response-types",
 	"no-way-in", "no-registration", "registration-refused", "registration-locked", "registration-answer", "registration-redirects",
-}
+}, laterFindings()...)
 
 // attribute gives each client that stops to the finding at which it stops. Of several findings of
 // one kind it is the one that says what was seen there.

@@ -231,7 +231,7 @@ var memberChecks = []check{
 		Title:    "The metadata does not list the response type code",
 		Symptoms: []string{"Incompatible auth server: does not support response type code", "response_types_supported: Required"},
 		Mend:     `Write "response_types_supported": ["code"].`,
-		Clients:  []string{typescriptSDK, mcpRemote, inspector, claudeCode, cursor},
+		Clients:  []string{typescriptSDK, mcpRemote, inspector, claudeCode, cursor, codex},
 	}, each(func(_ *server, d *document) string {
 		list, _ := d.list("response_types_supported")
 		return when(!slices.Contains(list, "code"), "response_types_supported is "+clean(string(marshal(d.members["response_types_supported"]))))

@@ -7,12 +7,8 @@ import (
 	"io"
 	"os/exec"
 	"path/filepath"
-	"regexp"
-	"slices"
 	"strings"
 	"time"
-
-	"gatehouse.example/doctor"
 )
 
 // gemini signs in from a session of Gemini CLI, which starts with any key. The session offers the
@@ -86,21 +82,4 @@ func (s *session) asks(command, yes, no string, often int) bool {
 		}
 	}
 	return false
-}
-
-var control = regexp.MustCompile(`\x1b\[[0-9;?]*[A-Za-z]|\s+`)
-
-// shows reports whether a screen has the parts of a text, which may be broken into lines. A text
-// that is the title of a finding is nobody's.
-func shows(screen, text string) bool {
-	plain := func(s string) string { return control.ReplaceAllString(s, "") }
-	if slices.ContainsFunc(doctor.Catalogue(), func(e doctor.Entry) bool { return e.Title == text }) {
-		return true
-	}
-	for part := range strings.SplitSeq(text, "…") {
-		if !strings.Contains(plain(screen), plain(part)) {
-			return false
-		}
-	}
-	return true
 }

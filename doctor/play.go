@@ -22,10 +22,7 @@ type play struct {
 
 // steps are the steps of every client, in their order. Each returns the ID of the finding at
 // which the client stops, "" if it goes on. A step that cannot tell says why in play.open.
-var steps = []struct {
-	name string
-	take func(*play) string
-}{
+var steps = []step{
 	{"call", (*play).call},
 	{"challenge", (*play).challenge},
 	{"resource metadata", (*play).findResource},
@@ -38,6 +35,21 @@ var steps = []struct {
 	{"registration", (*play).becomeKnown},
 }
 
+// step is one step of a client.
+type step struct {
+	name string
+	take func(*play) string
+}
+
+// inOrder returns the steps in the order in which the client takes them.
+func (p profile) inOrder() []step {
+	all := slices.Clone(steps)
+	if p.order != nil {
+		slices.SortFunc(all, func(a, b step) int { return slices.Index(p.order, a.name) - slices.Index(p.order, b.name) })
+	}
+	return all
+}
+
 // ways plays every client.
 func (w *walk) ways() (all []Way) {
 	for _, p := range profiles {
@@ -48,21 +60,20 @@ func (w *walk) ways() (all []Way) {
 
 func (w *walk) way(p profile) Way {
 	on := &play{profile: p, walk: w}
-	way := Way{Client: p.name, Version: p.version}
-	for _, step := range steps {
+	way := Way{Client: p.name, Version: p.version, Basis: p.known, Dated: p.dated}
+	for _, step := range p.inOrder() {
 		id := ""
 		if on.open == "" {
 			id = step.take(on)
 		}
 		way.Steps = append(way.Steps, Step{step.name, id == "" && on.open == "", on.open != ""})
 		if id != "" {
-			way.at = on.at
-			way.Stops, way.Finding, way.Sees = step.name, id, p.sees[id]
-			if way.Sees == "" {
-				way.Sees = title(id)
-			}
+			way.stop(on, step.name, id)
 			break
 		}
+	}
+	if way.Stops == "" {
+		on.goOn(&way)
 	}
 	way.Open = clean(on.open)
 	return way

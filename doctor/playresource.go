@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/url"
+	"regexp"
 	"strings"
 )
 
@@ -100,11 +101,16 @@ func (p *play) fits(d *document) bool {
 	switch {
 	case !d.found(), p.mediaType && d.media() != "application/json":
 		return false
-	case p.typed && len(d.mistyped("scopes_supported", "authorization_servers")) > 0, d.servers(p.usable) != "":
+	case (p.typed || p.exactTypes) && len(d.mistyped("scopes_supported", "authorization_servers")) > 0, d.servers(p.usable) != "":
+		return false
+	case p.typed && !p.placed && !withScheme.MatchString(d.text("resource")):
 		return false
 	}
 	return !p.placed || d.text("resource") == p.expected(d)
 }
+
+// withScheme is what makes a text a URL for those that share the schema of the TypeScript SDK.
+var withScheme = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9+.-]*:`)
 
 // expected returns the resource that a document in its place should have.
 func (p *play) expected(d *document) string {
@@ -214,20 +220,24 @@ func (p *play) originServer() *server {
 	return nil
 }
 
+// compared returns the part of a URL that the client compares.
+func (p *play) compared(u string) string {
+	if p.match != matchExactly && !p.noFragment {
+		u, _, _ = strings.Cut(u, "#")
+	}
+	if p.match == matchParts {
+		u, _, _ = strings.Cut(u, "?")
+	}
+	return u
+}
+
 // compareResource compares the resource with the URL.
 func (p *play) compareResource() string {
 	if p.document == nil || p.placed {
 		return ""
 	}
-	resource, target := p.document.text("resource"), p.walk.target
-	if p.match != matchExactly {
-		resource, _, _ = strings.Cut(resource, "#")
-	}
-	if p.match == matchParts {
-		resource, _, _ = strings.Cut(resource, "?")
-		target, _, _ = strings.Cut(target, "?")
-	}
-	kind := compare(resource, target)
+	resource := p.compared(p.document.text("resource"))
+	kind := compare(resource, p.compared(p.walk.target))
 	switch {
 	case kind == "", p.match == matchParts && kind == spelling:
 		return ""

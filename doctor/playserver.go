@@ -79,6 +79,28 @@ func (p *play) unfit(d *document) string {
 		return "server-metadata-type"
 	case p.openID && d.form != "oauth" && len(d.lacks(openIDMembers...)) > 0:
 		return "openid-members"
+	case p.typed && !p.placed || p.exactTypes:
+		return p.misshapen(d)
+	}
+	return ""
+}
+
+// misshapen returns the finding about a document that does not fit the schema by which the client
+// reads it.
+func (p *play) misshapen(d *document) string {
+	lacks := func(name string) bool {
+		u, err := url.Parse(d.text(name))
+		return d.text(name) == "" || p.typed && (err != nil || !absolute(u))
+	}
+	switch {
+	case p.typed && d.text("issuer") == "":
+		return "issuer-missing"
+	case lacks("authorization_endpoint"), lacks("token_endpoint"):
+		return "endpoint-missing"
+	case len(d.mistyped("code_challenge_methods_supported")) > 0:
+		return "pkce-s256"
+	case p.typed && (!d.has("response_types_supported") || len(d.mistyped("response_types_supported")) > 0):
+		return "response-types"
 	}
 	return ""
 }
@@ -161,7 +183,7 @@ func (p *play) abilities() string {
 		return "pkce-missing"
 	case !p.needsPKCE && p.metadata.has("code_challenge_methods_supported") && !slices.Contains(methods, "S256"):
 		return "pkce-s256"
-	case p.needsCode && !slices.Contains(types, "code"):
+	case p.needsCode && len(types) > 0 && !slices.Contains(types, "code"):
 		return "response-types"
 	}
 	return ""

@@ -1,11 +1,11 @@
 package doctor
 
-// profile is the way of a client before a sign-in, as data. Steps in play.go read it.
+// profile is the way of a client, as data. The steps in play.go and playlater.go read it.
 type profile struct {
 	name    string
 	version string // whose way this is
 	dated   string // when it was looked at
-	known   basis
+	known   Basis
 
 	onlyLink    bool     // reads the metadata that the challenge names, and looks nowhere else then
 	placed      bool     // uses a document only if its resource is the one expected in its place
@@ -20,7 +20,8 @@ type profile struct {
 	anyPKCE     bool     // does not look at code_challenge_methods_supported
 	pastPages   bool     // looks in the next place also after a page, or other text that is not JSON
 	anyIssuer   bool     // does not compare the issuer of the metadata with the one that was named
-	typed       bool     // takes a document with a member of another type for none; needs redirect_uris of its registration
+	typed       bool     // reads documents by a schema, so that one with a member of another type is none; needs redirect_uris of its registration
+	exactTypes  bool     // takes a document with a member of another type for none, and is less strict otherwise
 	openID      bool     // needs the members that OpenID Connect requires, in OpenID Connect metadata
 	rootPaths   bool     // its fallback is at the root of the authorization server's host
 	mediaType   bool     // ends at metadata with another content type than application/json
@@ -28,22 +29,17 @@ type profile struct {
 	next502     bool     // looks in the next place also after 502
 	looseSlash  bool     // takes an issuer with a slash at the end for the same
 	needsPKCE   bool     // ends without code_challenge_methods_supported
-	needsCode   bool     // ends if response_types_supported lacks code
+	needsCode   bool     // ends if there is a response_types_supported that lacks code
+	noFragment  bool     // ends at a resource with a fragment
+	order       []string // of its steps, if it is not that of the table
 	needsHTTPS  bool     // ends at endpoints with http, except on loopback
 	needsURLs   bool     // ends if an endpoint is missing or no URL
 	document    string   // its client ID metadata document, "" for none
+	offline     bool     // asks for offline_access too where the authorization server lists it
+	prompt      string   // its parameter prompt then
 	needsPublic bool     // uses its document only where none is a token_endpoint_auth_method
-	sees        map[string]string
+	sees        screens
 }
-
-// basis is how well a way is known.
-type basis string
-
-const (
-	fromRuns    basis = "runs"    // it was run at servers with faults
-	fromSource  basis = "source"  // its source was read
-	fromReports basis = "reports" // its maker's documents, recordings, and reports of others
-)
 
 // matching is how a client compares the resource of the metadata with the URL it was given.
 type matching int
@@ -54,90 +50,54 @@ const (
 	matchParts                   // scheme, host, port and path, in any spelling
 )
 
-// typescriptSees are the texts of the TypeScript SDK.
-var typescriptSees = map[string]string{
-	"server-metadata-missing":  "HTTP 404 from /register at the server",
-	"issuer-mismatch":          "IssuerMismatchError: the issuer of the metadata is another",
-	"issuer-slash":             "IssuerMismatchError: the issuer of the metadata is another",
-	"pkce-s256":                "Incompatible auth server: does not support code challenge method S256",
-	"response-types":           "Incompatible auth server: does not support response type code",
-	"no-way-in":                "Incompatible auth server: does not support dynamic client registration",
-	"no-registration":          "Incompatible auth server: does not support dynamic client registration",
-	"resource-mismatch":        "Protected resource … does not match expected … (or origin)",
-	"resource-scheme":          "Protected resource … does not match expected … (or origin)",
-	"resource-slash":           "Protected resource … does not match expected … (or origin)",
-	"server-fault":             "HTTP 500 trying to load OAuth metadata",
-	"server-metadata-not-json": "SyntaxError: Unexpected token '<' … is not valid JSON",
+// typescriptOrder is how the TypeScript SDK goes: it reads all metadata before it compares the resource,
+// and looks at what the server can do when it makes the URL of the sign-in.
+var typescriptOrder = []string{
+	"call", "challenge", "resource metadata", "authorization server", "server metadata", "issuer", "resource", "endpoints", "registration", "abilities",
 }
 
-// goSees are the texts of the Go SDK.
-var goSees = map[string]string{
-	"challenge-malformed":     "failed to parse WWW-Authenticate header",
-	"pkce-missing":            "authorization server at … does not implement PKCE",
-	"issuer-mismatch":         "metadata issuer … does not match issuer URL …",
-	"resource-servers":        "protected resource metadata has no authorization servers specified",
-	"server-metadata-type":    "failed to get authorization server metadata: bad content type",
-	"server-metadata-missing": "registration failed with status 404 Not Found",
-	"plain-http":              "URL … does not use HTTPS or is not a loopback address",
-}
-
-// geminiSees are the texts of Gemini CLI, after "Failed to authenticate with MCP server".
-var geminiSees = map[string]string{
-	"wrong-status":              "MCP issues detected. Run /mcp list for status.",
-	"sign-in-page":              "MCP issues detected. Run /mcp list for status.",
-	"resource-metadata-missing": "Failed to discover OAuth configuration from MCP server",
-	"resource-missing":          "Protected resource undefined does not match expected …",
-	"resource-mismatch":         "Protected resource … does not match expected …",
-	"resource-scheme":           "Protected resource … does not match expected …",
-	"resource-slash":            "Protected resource … does not match expected …",
-	"resource-wider":            "Protected resource … does not match expected …",
-	"server-metadata-missing":   "Failed to discover OAuth configuration from MCP server",
-	"issuer-missing":            "Cannot perform dynamic registration without issuer",
-	"no-way-in":                 "No client ID provided and dynamic registration not supported",
-	"no-registration":           "No client ID provided and dynamic registration not supported",
-	"registration-refused":      "Client registration failed",
-	"registration-locked":       "Client registration failed",
-	"registration-answer":       "Missing required OAuth configuration after discovery and registration",
-	"plain-http":                "Insecure HTTP OAuth endpoint … is not allowed",
+// geminiOrder is how Gemini CLI goes: it looks at endpoints when it uses them.
+var geminiOrder = []string{
+	"call", "challenge", "resource metadata", "resource", "authorization server", "server metadata", "issuer", "abilities", "registration", "endpoints",
 }
 
 // profiles are the clients in the order of [Clients].
 var profiles = []profile{
 	{
-		name: claudeCode, version: "2.1.330", dated: "2026-11-24", known: fromRuns,
+		name: claudeCode, version: "2.1.330", dated: "2026-11-27", known: Runs,
 		onlyLink: true, fallback: true, match: matchPrefix, anyIssuer: true, signsIn403: true, next502: true, needsCode: true, typed: true, openID: true, rootPaths: true, needsURLs: true,
-		document: "https://claude.ai/oauth/claude-code-client-metadata", needsPublic: true, sees: typescriptSees,
+		document: "https://claude.ai/oauth/claude-code-client-metadata", needsPublic: true, offline: true, prompt: "consent", order: typescriptOrder, sees: claudeSees,
 	},
 	{
-		name: codex, version: "0.169.0", dated: "2026-11-24", known: fromRuns,
-		beginsGET: true, pastPages: true, match: matchPrefix, looseSlash: true, next502: true, needsURLs: true, document: "https://chatgpt.com/oauth/codex/client.json",
+		name: codex, version: "0.169.0", dated: "2026-11-27", known: Runs,
+		beginsGET: true, pastPages: true, match: matchPrefix, looseSlash: true, rootPlaces: true, exactTypes: true, needsCode: true, noFragment: true, needsURLs: true, offline: true, document: "https://chatgpt.com/oauth/codex/client.json", sees: codexSees,
 	},
 	{
-		name: vscode, version: "1.124", dated: "2026-09-22", known: fromReports,
+		name: vscode, version: "1.124", dated: "2026-09-22", known: Reports,
 		match: matchExactly, next502: true, needsURLs: true, document: "https://vscode.dev/oauth/client-metadata.json",
 	},
 	{
-		name: cursor, version: "2026-09", dated: "2026-09-22", known: fromReports,
-		onlyLink: true, fallback: true, match: matchPrefix, next502: true, needsCode: true, typed: true, openID: true, rootPaths: true, needsURLs: true, sees: typescriptSees,
+		name: cursor, version: "2026-09", dated: "2026-09-22", known: Reports,
+		onlyLink: true, fallback: true, match: matchPrefix, next502: true, needsCode: true, typed: true, openID: true, rootPaths: true, needsURLs: true, order: typescriptOrder, sees: typescriptSees,
 	},
 	{
-		name: geminiCLI, version: "0.61.0", dated: "2026-11-24", known: fromRuns,
-		sameOrigin: true, pastAll: true, match: matchParts, rootPlaces: true, atIssuer: true, anyPKCE: true, needsHTTPS: true, needsURLs: true, sees: geminiSees,
+		name: geminiCLI, version: "0.61.0", dated: "2026-11-27", known: Runs,
+		sameOrigin: true, pastAll: true, match: matchParts, rootPlaces: true, atIssuer: true, anyPKCE: true, needsHTTPS: true, needsURLs: true, offline: true, order: geminiOrder, sees: geminiSees,
 	},
 	{
-		name: inspector, version: "2.12.0", dated: "2026-11-24", known: fromRuns,
-		onlyLink: true, fallback: true, match: matchPrefix, next502: true, needsCode: true, typed: true, rootPaths: true, needsURLs: true, sees: typescriptSees,
+		name: inspector, version: "2.12.0", dated: "2026-11-27", known: Runs,
+		onlyLink: true, fallback: true, match: matchPrefix, next502: true, needsCode: true, typed: true, rootPaths: true, needsURLs: true, offline: true, prompt: "consent", order: typescriptOrder, sees: typescriptSees,
 	},
 	{
-		name: mcpRemote, version: "0.15.1", dated: "2026-11-24", known: fromRuns,
-		onlyLink: true, fallback: true, match: matchPrefix, next502: true, needsCode: true, typed: true, openID: true, rootPaths: true, needsURLs: true, sees: typescriptSees,
+		name: mcpRemote, version: "0.15.1", dated: "2026-11-27", known: Runs,
+		onlyLink: true, fallback: true, match: matchPrefix, next502: true, needsCode: true, typed: true, openID: true, rootPaths: true, needsURLs: true, offline: true, prompt: "consent", order: typescriptOrder, sees: remoteSees,
 	},
 	{
-		name: goSDK, version: "1.8.0", dated: "2026-11-23", known: fromSource,
+		name: goSDK, version: "1.8.0", dated: "2026-11-23", known: Runs,
 		placed: true, typed: true, fallback: true, strict: true, match: matchExactly, mediaType: true, looseSlash: true, needsPKCE: true, needsHTTPS: true, sees: goSees,
 	},
 	{
-		name: typescriptSDK, version: "2.4.0", dated: "2026-11-23", known: fromSource,
-		onlyLink: true, fallback: true, match: matchPrefix, next502: true, needsCode: true, typed: true, openID: true, rootPaths: true, needsURLs: true, sees: typescriptSees,
+		name: typescriptSDK, version: "2.4.0", dated: "2026-11-23", known: Runs,
+		onlyLink: true, fallback: true, match: matchPrefix, next502: true, needsCode: true, typed: true, openID: true, rootPaths: true, needsURLs: true, offline: true, prompt: "consent", order: typescriptOrder, sees: typescriptSees,
 	},
 }

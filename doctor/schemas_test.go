@@ -48,7 +48,7 @@ var members = map[string]string{
 	"artifactLocation": "uri",
 	"report":           "as findings target",
 	"findings":         "clients id mend rule saw severity",
-	"as":               "client finding* open* sees* steps stops* version",
+	"as":               "asks* basis client dated finding* open* sees* steps stops* version",
 	"steps":            "name ok open*",
 }
 

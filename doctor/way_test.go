@@ -80,7 +80,7 @@ func TestWaysAreKept(t *testing.T) {
 // client that stops at an animal is named by the finding at which it stops.
 func TestWays(t *testing.T) {
 	for _, way := range examined(t, healthy(notes, issuer)).As {
-		if way.Stops != "" || len(way.Steps) != 10 {
+		if way.Stops != "" || len(way.Steps) != 14 {
 			t.Errorf("healthy: %+v", way)
 		}
 	}

@@ -2,8 +2,8 @@
 //
 //   OIDC_PROVIDER=FOLDER node oidcprovider.mjs CLIENT
 //
-// FOLDER is where oidc-provider is installed; CLIENT is the JSON of the client's metadata. The
-// first line of standard output is the issuer. Each line of standard input is a command, which
+// FOLDER is where oidc-provider is installed; CLIENT is the JSON of the client's metadata. Beside it
+// there is "notes", with the secret "secret", which only asks about tokens. The first line of standard output is the issuer. Each line of standard input is a command, which
 // is repeated on standard output when it is done:
 //
 //   rotate        use a new signing key, and publish no other
@@ -20,6 +20,7 @@ import { pathToFileURL } from 'node:url';
 
 const { default: Provider } = await import(pathToFileURL(`${process.env.OIDC_PROVIDER}/node_modules/oidc-provider/lib/index.js`));
 const client = JSON.parse(process.argv[2]);
+const asker = { client_id: 'notes', client_secret: 'secret', redirect_uris: [], response_types: [], grant_types: [] };
 
 // Records live here, so that they survive a new key.
 const records = new Map();
@@ -48,7 +49,7 @@ const rotate = () => {
   const { privateKey } = generateKeyPairSync('rsa', { modulusLength: 2048 });
   const provider = new Provider(issuer, {
     adapter: Records,
-    clients: [client],
+    clients: [client, asker],
     cookies: { keys: [cookieKey] },
     // Without the dispatcher that refuses loopback addresses, where the test listens.
     fetch: (url, { dispatcher, ...options }) => fetch(url, options),
@@ -57,12 +58,12 @@ const rotate = () => {
     claims: { openid: ['sub'], profile: ['name'], email: ['email', 'email_verified'], groups: ['groups'] },
     features: {
       devInteractions: { enabled: true }, backchannelLogout: { enabled: true }, introspection: { enabled: true }, revocation: { enabled: true },
-      // Access tokens for a resource are JWTs, unless its name says that they are opaque.
+      // Access tokens for a resource are JWTs, unless it is at localhost or its name says that they are opaque.
       resourceIndicators: {
         enabled: true,
         defaultResource: () => undefined,
         getResourceServerInfo: (ctx, resource) => ({
-          audience: resource, scope: 'notes:read notes:write', accessTokenFormat: resource.endsWith('/opaque') ? 'opaque' : 'jwt',
+          audience: resource, scope: 'notes:read notes:write read', accessTokenFormat: /^http:\/\/localhost:|\/opaque$/.test(resource) ? 'opaque' : 'jwt',
         }),
       },
     },

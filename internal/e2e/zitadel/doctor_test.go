@@ -3,7 +3,9 @@ package zitadel
 import (
 	"context"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
+	"os"
 	"strings"
 	"testing"
 
@@ -12,21 +14,8 @@ import (
 	"gatehouse.example/doctor"
 )
 
-// found is what the doctor finds at zitadel's example, checked by hand.
-const found = `
-error no-way-in: ISSUER/.well-known/openid-configuration has neither registration_endpoint nor client_id_metadata_document_supported: true
-warning iss-missing: ISSUER/.well-known/openid-configuration has no authorization_response_iss_parameter_supported: true
-warning token-unknown-client: POST ISSUER/oauth/token answers 400 with error "invalid_grant" to an unknown client
-warning token-cacheable: POST ISSUER/oauth/token answers 400 with Cache-Control ""
-warning cors-server-metadata: OPTIONS ISSUER/.well-known/openid-configuration answers 204 with Access-Control-Allow-Origin ""
-warning cors-token: OPTIONS ISSUER/oauth/token answers 204 with Access-Control-Allow-Origin ""
-warning cors-credentials: GET ISSUER/.well-known/openid-configuration answers 200 with Access-Control-Allow-Credentials: true
-warning resource-ignored: a refresh for https://doctor.example.com/another-resource has a token
-note server-metadata-only-openid: GET ISSUER/.well-known/oauth-authorization-server answers 404
-`
-
-// TestDoctorAtZitadel: what the doctor finds at zitadel's provider as an authorization server, with a
-// sign-in of a client that the provider knows.
+// TestDoctorAtZitadel: what the doctor finds with a sign-in at a server behind our guard whose tokens
+// are from zitadel's provider, with a client that the provider knows, and at the provider alone.
 func TestDoctorAtZitadel(t *testing.T) {
 	p := serve(t, redirect)
 	storage.RegisterClients(storage.NativeClient("doctor", "http://127.0.0.1/callback"))
@@ -42,20 +31,55 @@ func TestDoctorAtZitadel(t *testing.T) {
 		}
 		return answer.Body.Close()
 	}
-	report, err := doctor.CheckServer(t.Context(), p.server.URL, doctor.Options{SignIn: open, ClientID: "doctor"})
+	report, err := doctor.Check(t.Context(), p.protects(), doctor.Options{SignIn: open, ClientID: "doctor"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := "\n"
+	p.compare("signed-in", report)
+	alone, err := doctor.CheckServer(t.Context(), p.server.URL, doctor.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.compare("alone", alone)
+}
+
+// protects starts a server behind our guard that takes tokens of the provider.
+func (p *provider) protects() string {
+	p.Helper()
+	mux := http.NewServeMux()
+	server := httptest.NewServer(mux)
+	p.Cleanup(server.Close)
+	p.handle(&addressed{p.store, server.URL + "/mcp", true})
+	guard := p.guard(server.URL+"/mcp", nil)
+	mux.Handle("/mcp", guard.Protect(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = w.Write([]byte(`{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":"2025-11-25","capabilities":{},"serverInfo":{"name":"notes","version":"1"}}}`))
+	})))
+	for _, path := range guard.MetadataPaths() {
+		mux.Handle(path, guard.Metadata())
+	}
+	return server.URL + "/mcp"
+}
+
+// compare compares what was found with the file of that name.
+func (p *provider) compare(name string, report *doctor.Report) {
+	p.Helper()
+	u, err := url.Parse(report.Target)
+	if err != nil {
+		p.Fatal(err)
+	}
+	names := strings.NewReplacer(p.server.URL, "ISSUER", u.Scheme+"://"+u.Host, "SERVER")
+	var got strings.Builder
 	for _, f := range report.Findings {
 		if f.ID != "slow" { // how fast this machine is makes no difference
-			got += strings.ReplaceAll(string(f.Severity)+" "+f.ID+": "+f.Saw+"\n", p.server.URL, "ISSUER")
+			got.WriteString(names.Replace(string(f.Severity)+" "+f.ID+": "+f.Saw) + "\n")
 		}
 	}
 	if len(report.Left) > 0 {
-		t.Errorf("left %q", report.Left)
+		p.Errorf("left %q", report.Left)
 	}
-	if got != found {
-		t.Errorf("found%s", got)
+	want, err := os.ReadFile("testdata/" + name + ".txt")
+	if err != nil || got.String() != string(want) {
+		p.Errorf("%v; found %s\n%s", err, name, got.String())
 	}
 }

@@ -56,11 +56,39 @@ func (a *addressed) AuthRequestByCode(ctx context.Context, code string) (op.Auth
 	return request{found.(*storage.AuthRequest), []string{a.resource}}, nil
 }
 
-func (a *addressed) CreateAccessToken(ctx context.Context, r op.TokenRequest) (string, time.Time, error) {
-	if of, ok := r.(request); ok {
-		r = of.AuthRequest
+// renewal is a refresh for a resource.
+type renewal struct {
+	op.RefreshTokenRequest
+	audience []string
+}
+
+func (r renewal) GetAudience() []string { return r.audience }
+
+func (a *addressed) TokenRequestByRefreshToken(ctx context.Context, token string) (op.RefreshTokenRequest, error) {
+	found, err := a.rotating.TokenRequestByRefreshToken(ctx, token)
+	if err != nil {
+		return nil, err
 	}
-	return a.rotating.CreateAccessToken(ctx, r)
+	return renewal{found, []string{a.resource}}, nil
+}
+
+// bare returns a request as the example's storage knows it.
+func bare(r op.TokenRequest) op.TokenRequest {
+	switch of := r.(type) {
+	case request:
+		return of.AuthRequest
+	case renewal:
+		return of.RefreshTokenRequest
+	}
+	return r
+}
+
+func (a *addressed) CreateAccessToken(ctx context.Context, r op.TokenRequest) (string, time.Time, error) {
+	return a.rotating.CreateAccessToken(ctx, bare(r))
+}
+
+func (a *addressed) CreateAccessAndRefreshTokens(ctx context.Context, r op.TokenRequest, current string) (string, string, time.Time, error) {
+	return a.rotating.CreateAccessAndRefreshTokens(ctx, bare(r), current)
 }
 
 func (a *addressed) GetPrivateClaimsFromScopes(context.Context, string, string, []string) (map[string]any, error) {

@@ -67,7 +67,8 @@ const (
 	GrantRevoked Kind = "grant-revoked"
 	// ResourceEnded is a resource that a client gave up in its grant: Client, Grant, Resources.
 	ResourceEnded Kind = "resource-ended"
-	// Refused is a request that got an error code: Code.
+	// Refused is a request that got an error code: Code, and Person, Client and Grant as far as a
+	// session, a client's authentication, or a genuine code or token proved them.
 	Refused Kind = "refused"
 	// KeyChanged is a signing key in a new state: Key, How (the state).
 	KeyChanged Kind = "key-changed"

@@ -14,6 +14,7 @@ import (
 // revokes the grant if it may not be. If unasked is not nil, the grant was stored without a page, and
 // unasked says whether it still may be.
 func (s *Server) recheck(ctx context.Context, session liveSession, client storage.Client, grant storage.Grant, unasked func(liveSession) bool) error {
+	sawGrantOf(ctx, grant)
 	read := s.cfg.Store.Reading()
 	v := &visit{s: s, clientID: client.ID, client: s.clients.CurrentWith(read, client.ID)}
 	v.holder, v.person = holder{session.UserName, session.Subject}, read.User(session.UserName)

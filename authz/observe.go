@@ -10,6 +10,7 @@ import (
 
 	"gatehouse.example/audit"
 	"gatehouse.example/metadata"
+	"gatehouse.example/storage"
 )
 
 // Observation is one thing that a server did, for metrics ([Config.Observe]). Every value in it is
@@ -144,7 +145,9 @@ type sighting struct {
 	http.ResponseWriter
 	endpoint Endpoint
 	grant    GrantType
-	client   string // that authenticated at the token endpoint
+	client   string // that authenticated at the token endpoint, or that asks for authorization
+	person   string // whose session it is, or whose grant
+	id       string // of the grant that a token or code proved, or that was made
 	code     string
 	status   int
 }
@@ -231,7 +234,7 @@ func (s *Server) endpointOf(template string) Endpoint {
 func (s *Server) sawRefusal(r *http.Request, code string) {
 	f := fact{kind: audit.Refused, code: code}
 	if seen := sightingOf(r.Context()); seen != nil {
-		f.how, f.client, seen.code = string(seen.endpoint), seen.client, code
+		f.how, f.client, f.person, f.grant, seen.code = string(seen.endpoint), seen.client, seen.person, seen.id, code
 	}
 	s.happened(r.Context(), f)
 }
@@ -243,10 +246,26 @@ func sawGrant(r *http.Request, grant string) {
 	}
 }
 
-// sawClient notes the client of a request to the token endpoint.
-func sawClient(r *http.Request, id string) {
-	if seen := sightingOf(r.Context()); seen != nil {
+// sawClient notes the client of a request: one that authenticated, or that exists and asks for
+// authorization.
+func sawClient(ctx context.Context, id string) {
+	if seen := sightingOf(ctx); seen != nil {
 		seen.client = id
+	}
+}
+
+// sawPerson notes the person whose session a request has.
+func sawPerson(ctx context.Context, subject string) {
+	if seen := sightingOf(ctx); seen != nil {
+		seen.person = subject
+	}
+}
+
+// sawGrantOf notes the grant of a request. Call it when its code or token proved it, not before:
+// anybody can name a grant.
+func sawGrantOf(ctx context.Context, g storage.Grant) {
+	if seen := sightingOf(ctx); seen != nil {
+		seen.id, seen.person = g.ID, g.Subject
 	}
 }
 

@@ -35,6 +35,7 @@ func (s *Server) redeem(r *http.Request, set *resourceSet, client storage.Client
 	if !codeMatches(g, client, f) {
 		return tokenResponse{}, invalidGrant()
 	}
+	sawGrantOf(r.Context(), g)
 	narrowed, err := set.narrow(g, holder, f, "")
 	switch {
 	case g.State != storage.GrantCode:

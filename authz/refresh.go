@@ -35,14 +35,11 @@ func (s *Server) refresh(r *http.Request, set *resourceSet, client storage.Clien
 		return tokenResponse{}, err
 	}
 	if g.ClientID != client.ID || !s.refreshableNow(g) {
+		_ = s.genuine(r, g, token) // for the audit trail
 		return tokenResponse{}, invalidGrant()
 	}
-	genuine, err := s.cfg.Store.Genuine(g, token)
-	if err != nil {
+	if err := s.genuine(r, g, token); err != nil {
 		return tokenResponse{}, err
-	}
-	if !genuine {
-		return tokenResponse{}, invalidGrant()
 	}
 	turn := s.classify(g, token.Generation)
 	if turn == refreshForgotten {
@@ -55,6 +52,20 @@ func (s *Server) refresh(r *http.Request, set *resourceSet, client storage.Clien
 		return tokenResponse{}, err
 	}
 	return s.exchangeRefresh(r, set, client, g, holder, f, token.Generation, turn)
+}
+
+// genuine returns an error unless this server made a token for the grant, and notes the grant if it
+// did.
+func (s *Server) genuine(r *http.Request, g storage.Grant, token storage.RefreshToken) error {
+	genuine, err := s.cfg.Store.Genuine(g, token)
+	switch {
+	case err != nil:
+		return err
+	case !genuine:
+		return invalidGrant()
+	}
+	sawGrantOf(r.Context(), g)
+	return nil
 }
 
 func (s *Server) refreshableNow(g storage.Grant) bool {

@@ -43,7 +43,7 @@ func (s *Server) token(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	sawClient(r, client.ID)
+	sawClient(r.Context(), client.ID)
 	if err := s.clientLimit(r, client); err != nil {
 		return err
 	}

@@ -127,6 +127,7 @@ func (v *visit) live(ctx context.Context) (liveSession, error) {
 	if err != nil || !sessionValid(live.person, session) {
 		return liveSession{}, err
 	}
+	sawPerson(ctx, session.Subject)
 	v.s.sessionUsed(session)
 	v.s.holders.put(session.ID(), holder{session.UserName, session.Subject})
 	return live, nil
@@ -192,6 +193,9 @@ func (s *Server) requested(ctx context.Context, id string, find func(context.Con
 	client, err := find(ctx)
 	if errors.Is(err, storage.ErrNotFound) || (err == nil && client.Disabled) {
 		return storage.Client{}, unknownClient(err)
+	}
+	if err == nil {
+		sawClient(ctx, client.ID)
 	}
 	return client, err
 }

@@ -6,7 +6,10 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -21,7 +24,7 @@ import (
 	"gatehouse.example/storage/redis/redistest"
 )
 
-// show runs TestOperationsUnderLoad, which takes a minute: go test -tags e2e ./internal/faults -run
+// show runs TestOperationsUnderLoad, which takes two minutes: go test -tags e2e ./internal/faults -run
 // OperationsUnderLoad -v -faults.show
 var show = flag.Bool("faults.show", false, "rotate, reload and stop servers under 200 requests a second")
 
@@ -59,12 +62,13 @@ type showFamily struct {
 	refresh string
 }
 
-func newShowing(t *testing.T) *showing {
+func newShowing(t *testing.T, flags ...string) *showing {
 	t.Helper()
 	f := newFleet(t, fleetConfig{Store: redistest.StartServer(t)})
 	s := &showing{families: make(chan *showFamily, showFamilies), file: filepath.Join(t.TempDir(), "gatehouse.yaml")}
 	s.setting(t, 0)
-	front := newBalancer(t, f, 2, "--config", s.file, "--key-cache", keyCache.String(), "--key-rotation", "0", "--access-token-ttl", "30m", "--drain", "3s")
+	flags = append(flags, "--config", s.file, "--key-cache", keyCache.String(), "--key-rotation", "0", "--access-token-ttl", "30m", "--drain", "3s")
+	front := newBalancer(t, f, 2, flags...)
 	l := &keyLoad{t: t, fleet: f, at: [2]*process{front.process, front.process}, stop: make(chan struct{}), signed: map[string]bool{}}
 	for i := range l.resources {
 		l.resources[i] = &resourceServer{at: front.process}
@@ -206,12 +210,30 @@ func (s *showing) stopOne(i int) {
 
 // TestOperationsUnderLoad: keys rotate, settings are reloaded and one of two processes ends, again and
 // again, under 200 requests a second. No valid token is refused, no request is without its whole
-// answer, and every family goes on with the tokens of the last answer.
+// answer, and every family goes on with the tokens of the last answer; with an audit trail and traces
+// too.
 func TestOperationsUnderLoad(t *testing.T) {
 	if !*show {
-		t.Skip("it takes a minute: -faults.show")
+		t.Skip("it takes two minutes: -faults.show")
 	}
-	s := newShowing(t)
+	t.Run("alone", func(t *testing.T) { operationsUnderLoad(t) })
+	t.Run("with an audit trail and traces", func(t *testing.T) {
+		var exported atomic.Int64
+		collector := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			n, _ := io.Copy(io.Discard, r.Body)
+			exported.Add(n)
+		}))
+		t.Cleanup(collector.Close)
+		t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", collector.URL)
+		operationsUnderLoad(t, "--audit", "-")
+		if exported.Load() == 0 {
+			t.Error("no trace was exported")
+		}
+	})
+}
+
+func operationsUnderLoad(t *testing.T, flags ...string) {
+	s := newShowing(t, flags...)
 	done := make(chan struct{})
 	began := time.Now()
 	go func() { defer close(done); s.run() }()
@@ -246,6 +268,9 @@ func TestOperationsUnderLoad(t *testing.T) {
 		s.asked.Load(), lasted.Round(time.Second), float64(s.asked.Load())/lasted.Seconds(), s.late.Load(), s.refreshes.Load(), s.consents.Load(), len(s.tokens), len(s.signed), at(0.5), at(0.99), at(1))
 	t.Logf("%d rotations, %d reloads, %d processes ended and began, requests at each: %d and %d; %d wrong answers",
 		showRotations, s.reloaded.Load(), showStops, s.front.backends[0].sent.Load(), s.front.backends[1].sent.Load(), s.wrongs.Load())
+	if rate := float64(s.asked.Load()) / lasted.Seconds(); rate < 0.95*float64(time.Second/showPace) || s.late.Load() > s.asked.Load()/100 {
+		t.Errorf("%.0f requests in a second, %d late", rate, s.late.Load())
+	}
 	if len(s.signed) < showRotations+1 || s.reloaded.Load() != showReloads {
 		t.Errorf("%d keys signed, %d reloads", len(s.signed), s.reloaded.Load())
 	}

@@ -93,6 +93,7 @@ func compareFindings(t *testing.T, name string, report *doctor.Report) {
 		return names[at]
 	})
 	got = regexp.MustCompile(`client [A-Za-z0-9_-]{20,}`).ReplaceAllString(got, "client ID")
+	got = regexp.MustCompile(`/interaction/[A-Za-z0-9_-]{20,}`).ReplaceAllString(got, "/interaction/ID")
 	file := filepath.Join("testdata", "doctor", name+".txt")
 	if *updateDoctor {
 		if err := os.WriteFile(file, []byte(got), 0o600); err != nil {

@@ -35,7 +35,7 @@ func catalogue() []check {
 		reachChecks, callChecks, challengeChecks, tokenChecks, placeChecks, resourceChecks,
 		serverChecks, memberChecks, wayChecks, endpointChecks, registerChecks, tryChecks, browserChecks, originChecks,
 		proofChecks, matchChecks, policyChecks, documentChecks, pageChecks, unaskedChecks,
-		withTokenChecks, useChecks, signInChecks, grantChecks, misuseChecks, refreshChecks, expiryChecks,
+		withTokenChecks, useChecks, signInChecks, grantChecks, misuseChecks, clockChecks, refreshChecks, expiryChecks,
 	)
 }
 

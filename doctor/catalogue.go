@@ -2,7 +2,6 @@ package doctor
 
 import (
 	"slices"
-	"strings"
 )
 
 // Entry describes a check. Findings, `authz doctor --list` and docs/doctor.md are made from it.
@@ -36,7 +35,7 @@ func catalogue() []check {
 		reachChecks, callChecks, challengeChecks, tokenChecks, placeChecks, resourceChecks,
 		serverChecks, memberChecks, wayChecks, endpointChecks, registerChecks, tryChecks, browserChecks, originChecks,
 		proofChecks, matchChecks, policyChecks, documentChecks, pageChecks, unaskedChecks,
-		withTokenChecks, useChecks, signInChecks, grantChecks, misuseChecks, refreshChecks, expiryChecks,
+		withTokenChecks, useChecks, signInChecks, grantChecks, misuseChecks, clockChecks, refreshChecks, expiryChecks,
 	)
 }
 
@@ -67,38 +66,5 @@ func each(look func(s *server, d *document) string) func(*walk) []string {
 			}
 		}
 		return found
-	}
-}
-
-// product is a server or gateway of another maker that the doctor recognizes.
-type product struct {
-	name   string
-	serves func(*walk) bool
-}
-
-// products are recognized by what they say of themselves, or by the shape of their issuers.
-var products = []product{
-	{"Keycloak", issuers("/realms/")},
-	{"Auth0", issuers(".auth0.com")},
-	{"Okta", issuers(".okta.com", ".oktapreview.com")},
-	{"Entra ID", issuers("login.microsoftonline.com", "sts.windows.net")},
-	{"nginx", banner("nginx")},
-	{"Cloudflare", banner("cloudflare")},
-	{"Caddy", banner("caddy")},
-}
-
-func issuers(parts ...string) func(*walk) bool {
-	return func(w *walk) bool {
-		return slices.ContainsFunc(w.servers, func(s *server) bool {
-			return slices.ContainsFunc(parts, func(part string) bool { return strings.Contains(s.issuer, part) })
-		})
-	}
-}
-
-func banner(name string) func(*walk) bool {
-	return func(w *walk) bool {
-		return slices.ContainsFunc(w.exchanges, func(e *exchange) bool {
-			return strings.Contains(strings.ToLower(e.get("Server")), name)
-		})
 	}
 }

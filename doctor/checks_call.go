@@ -148,7 +148,10 @@ var challengeChecks = []check{
 		Title:    "401 has no challenge",
 		Symptoms: []string{"no WWW-Authenticate header", "client guesses the metadata", "401 and nothing happens"},
 		Mend:     `Send WWW-Authenticate: Bearer resource_metadata="URL of the resource metadata" with every 401.`,
-		Mends:    map[string]string{"nginx": "proxy_hide_header or error_page on 401 drops the header; send it with add_header WWW-Authenticate … always."},
+		Mends: map[string]string{
+			"nginx": "proxy_hide_header or error_page on 401 drops the header; send it with add_header WWW-Authenticate … always.",
+			"Kong":  "with X-Kong-Response-Latency in the answer it is Kong that refuses, and not your server: look at its authentication plugins.",
+		},
 	}, func(w *walk) []string {
 		e := w.unauthorized()
 		return saw(e != nil && e.get("WWW-Authenticate") == "", fmt.Sprintf("%s without WWW-Authenticate", e))
@@ -219,6 +222,9 @@ var challengeChecks = []check{
 		Title:    "The challenge does not name the resource metadata",
 		Symptoms: []string{"client looks for metadata at the wrong place", "client takes the server for its own authorization server"},
 		Mend:     "Add resource_metadata with the absolute URL to the challenge.",
+		Mends: map[string]string{
+			"Envoy": "its JWT filter refuses before your server does, without resource_metadata: add the header in local_reply_config, or with responseOverride of Envoy Gateway.",
+		},
 	}, onChallenge(func(w *walk, c metadata.Challenge) string {
 		_, named := c.Get("resource_metadata")
 		return when(!named, "the challenge is "+quoted(c.String()))

@@ -51,6 +51,10 @@ func (w *walker) documents(ctx context.Context, s *server, d *document) {
 	}
 }
 
+// ofDocument reports whether an exchange is about a metadata document: a server that cannot read it may
+// say so with any status, and be asked to try later (CIMD section 5.1).
+func (e *exchange) ofDocument() bool { return strings.HasPrefix(e.place, "authorize.document-") }
+
 // ear hears who connects to an address on loopback.
 type ear struct {
 	net.Listener

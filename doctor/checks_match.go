@@ -33,7 +33,7 @@ var variants = []variant{
 		webOnly, func(u url.URL) string { u.Host = net.JoinHostPort(u.Hostname(), "8443"); return u.String() }},
 	{"http", Error, "RFC 9700 section 2.1", "with http in place of https", "redirect_uri with http accepted", "Compare the scheme too: who listens on the way reads the code otherwise.",
 		webOnly, func(u url.URL) string { u.Scheme = "http"; return u.String() }},
-	{"userinfo", Error, exactly9700, "with a user name before its host", "redirect_uri with @", "Compare the whole redirect URI as a string. What is before @ deceives people and programs about the host.",
+	{"userinfo", Warning, exactly9700, "with a user name before its host", "redirect_uri with @", "Compare the whole redirect URI as a string. What is before @ deceives people and programs about the host.",
 		webFirst, func(u url.URL) string { u.User = url.User("doctor"); return u.String() }},
 	{"query", Error, exactly9700, "with a parameter more", "redirect_uri with an added query", "Compare the query too: a parameter may make the page of the client send its visitor, and the code, to another place.",
 		webFirst, func(u url.URL) string { u.RawQuery = "added=1"; return u.String() }},

@@ -18,6 +18,7 @@ var serverChecks = []check{
 			"Keycloak": "the issuer is https://host/realms/NAME, without /auth and without a slash at the end.",
 			"Entra ID": "the issuer is https://login.microsoftonline.com/TENANT/v2.0; it has openid-configuration appended only.",
 			"Okta":     "the issuer of a custom server is https://ORG.okta.com/oauth2/default.",
+			"Cognito":  "the issuer is https://cognito-idp.REGION.amazonaws.com/POOL, and not the domain of its sign-in pages; it has openid-configuration appended only.",
 		},
 		Clients: everyone,
 	}, func(w *walk) (found []string) {
@@ -106,8 +107,11 @@ var serverChecks = []check{
 		Title:    "The issuer differs in the slash at the end",
 		Symptoms: []string{"issuer mismatch", "Invalid issuer"},
 		Mend:     "Write the issuer in authorization_servers exactly as the metadata of the authorization server has it.",
-		Mends:    map[string]string{"Auth0": "the issuer has a slash at the end: https://TENANT.auth0.com/."},
-		Clients:  bySlash,
+		Mends: map[string]string{
+			"Auth0":     "the issuer has a slash at the end: https://TENANT.auth0.com/.",
+			"authentik": "the issuer of a provider has a slash at the end: https://HOST/application/o/SLUG/.",
+		},
+		Clients: bySlash,
 	}, issuerDiffers(true)},
 	{Entry{
 		ID: "issuer-mismatch", Severity: Error, Rule: "RFC 8414 section 3.3; MCP Authorization Server Metadata Discovery",
@@ -200,6 +204,7 @@ var memberChecks = []check{
 		Mend:     `Add "code_challenge_methods_supported": ["S256"]. A client must refuse a server without it, even if the server supports PKCE, and some do.`,
 		Mends: map[string]string{
 			"Entra ID": "its metadata has no such member, although it supports S256: put a server or gateway in front that publishes metadata of its own.",
+			"Cognito":  "its metadata has no such member, although it supports S256: put a server or gateway in front that publishes metadata of its own.",
 		},
 		Clients: []string{goSDK},
 	}, each(func(_ *server, d *document) string {

@@ -40,8 +40,10 @@ var withTokenChecks = []check{
 		Symptoms: []string{"aud is missing", "aud is the client", "token passthrough"},
 		Mend:     "Require the server's own resource in aud. If the authorization server does not put it there, configure it to (RFC 8707).",
 		Mends: map[string]string{
-			"Keycloak": "add an audience mapper to the client scope: the parameter resource has no effect without it.",
-			"Auth0":    "set a default audience, or have clients send audience; resource counts since the compatibility setting for it.",
+			"Keycloak":  "add an audience mapper to the client scope: the parameter resource has no effect without it.",
+			"Auth0":     "set a default audience, or have clients send audience; resource counts since the compatibility setting for it.",
+			"Ory Hydra": "it does not know resource: clients ask with audience, which must be on the list of the client.",
+			"WorkOS":    "add the URL of the server to the resource indicators in its dashboard, under Connect, Configuration.",
 		},
 	}, func(w *walk) []string {
 		c := claims(w.token)

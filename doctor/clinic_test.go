@@ -36,6 +36,7 @@ type clinic struct {
 	patient       bool                                       // a refusal does not use a code up
 	careless      string                                     // what is not compared with the code
 	wrongVerifier string                                     // the error for it
+	claim         map[string]any                             // claims of tokens in place of others
 	asking        bool                                       // nobody comes back without a person
 	sticky        bool                                       // refresh tokens are kept
 	lenient       bool                                       // replaced refresh tokens work
@@ -175,7 +176,7 @@ func (c *clinic) issue(form url.Values) map[string]any {
 		return base64.RawURLEncoding.EncodeToString(text)
 	}
 	aud, signature := form.Get("resource"), c.secret()
-	token := part(map[string]string{"alg": "ES256"}) + "." + part(map[string]any{"iss": issuer, "aud": aud, "exp": now.Add(10 * time.Minute).Unix(), "scope": scope}) + "." + signature
+	token := part(map[string]string{"alg": "ES256"}) + "." + part(c.said(aud, scope)) + "." + signature
 	if c.opaque {
 		token = signature
 	}

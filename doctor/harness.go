@@ -5,6 +5,7 @@ import (
 	"context"
 	"net/http"
 	"net/url"
+	"slices"
 )
 
 // ownWeb is the redirect URI with https of the doctor's own client. Nobody answers there.
@@ -100,6 +101,9 @@ func (w *walker) try(ctx context.Context, s *server, d *document, name, what str
 		return
 	}
 	v := w.authorization(s.known.id, cmp.Or(s.known.loopback, s.known.web))
+	if known, _ := d.list("scopes_supported"); w.alone && slices.Contains(known, "openid") {
+		v.Set("scope", "openid") // many providers do not go on without it
+	}
 	for key, values := range change {
 		if v[key] = values; values == nil {
 			v.Del(key)

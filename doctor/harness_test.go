@@ -130,6 +130,17 @@ var matchAnimals = []animal{
 	{"errors for everybody", "redirects-unmatched", authorizing(func(v url.Values) bool { return strings.Contains(v.Get("redirect_uri"), "other.") }, func(s *stable) http.HandlerFunc {
 		return func(w http.ResponseWriter, r *http.Request) { s.back(w, r, "invalid_request") }
 	}), ""},
+	{"a code for nobody, anywhere", "redirects-unmatched", authorizing(func(v url.Values) bool { return strings.Contains(v.Get("redirect_uri"), "/callback") }, func(s *stable) http.HandlerFunc {
+		return func(w http.ResponseWriter, r *http.Request) {
+			v := r.URL.Query()
+			if !matches(v.Get("redirect_uri")) && !strings.Contains(v.Get("redirect_uri"), "other.") || !correct(url.Values{
+				"redirect_uri": {ownWeb}, "code_challenge": v["code_challenge"], "code_challenge_method": v["code_challenge_method"], "response_type": v["response_type"]}) {
+				s.authorize(w, r)
+				return
+			}
+			http.Redirect(w, r, v.Get("redirect_uri")+"?code=one&iss="+url.QueryEscape(s.issuer), http.StatusFound)
+		}
+	}), "code-without-person"},
 	{"an error page with 200", "refusal-status", authorizing(func(v url.Values) bool { return strings.HasSuffix(v.Get("redirect_uri"), "/end/") },
 		always(answer(200, "text/html", "<title>This is an error</title>"))), ""},
 }

@@ -43,6 +43,26 @@ var documentAnimals = []animal{
 	{"a client without a path", "document-id", believing(func(c string) bool { return c == "https://doctor.example.com" }), ""},
 }
 
+// TestDocumentsOutOfReach: that a server cannot read the documents of clients is no finding, whatever it
+// answers.
+func TestDocumentsOutOfReach(t *testing.T) {
+	for _, refusal := range []http.HandlerFunc{answer(503, "text/html", html, "Retry-After", "2"), answer(502, "text/html", html), answer(200, "text/html", "<title>Try again</title>")} {
+		s := healthy(notes, issuer)
+		asked := 0
+		s.with("GET "+issuer+"/authorize", func(w http.ResponseWriter, r *http.Request) {
+			if id := r.URL.Query().Get("client_id"); strings.HasPrefix(id, "https://") && !strings.Contains(id, "doctor") {
+				asked++
+				refusal(w, r)
+				return
+			}
+			s.authorize(w, r)
+		})
+		if got := above(alone(t, s, func(*doctor.Options) {})); len(got) > 0 || asked != 3 {
+			t.Errorf("found %v after %d questions", got, asked)
+		}
+	}
+}
+
 // TestDocumentFetched: a server on loopback that fetches from a URL which cannot be a client_id is
 // found, and one that does not is not.
 func TestDocumentFetched(t *testing.T) {

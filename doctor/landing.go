@@ -21,10 +21,10 @@ const (
 
 // landing compares an answer with that to a correct request.
 func (s *server) landing(e, valid *exchange) landing {
-	o, _ := outcomeOf(valid)
+	o, back := outcomeOf(valid)
 	stranger := s.call("authorize.unknown")
 	switch {
-	case !e.answered() || !valid.answered() || o != toSignIn || e.code() >= 500 || e.code() == http.StatusTooManyRequests:
+	case !e.answered() || !valid.answered() || o != toSignIn && !back.Has("code") || e.code() >= 500 || e.code() == http.StatusTooManyRequests:
 		return unclear
 	case comesBack(e):
 		return sentBack

@@ -15,7 +15,7 @@ import (
 // (RFC 9110 section 15.6.4). What the server would say otherwise is not known.
 func (e *exchange) limit() {
 	after := e.get("Retry-After")
-	if e.status != http.StatusTooManyRequests && (e.status != http.StatusServiceUnavailable || after == "") {
+	if e.ofDocument() || e.status != http.StatusTooManyRequests && (e.status != http.StatusServiceUnavailable || after == "") {
 		return
 	}
 	e.failure, e.reason = failLimited, fmt.Sprintf("answers %d", e.status)

@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"maps"
 	"net/url"
 	"regexp"
 	"slices"
@@ -24,7 +25,11 @@ func outcomeOf(e *exchange) (outcome, url.Values) {
 	case e.code() >= 400:
 		return toError, nil
 	case err == nil && comesBack(e):
-		return toClient, to.Query()
+		back := to.Query()
+		if more, err := url.ParseQuery(to.EscapedFragment()); err == nil { // where tokens were asked for (RFC 6749 section 4.2.2.1)
+			maps.Copy(back, more)
+		}
+		return toClient, back
 	}
 	return toSignIn, nil
 }
@@ -35,7 +40,7 @@ func outcomeOf(e *exchange) (outcome, url.Values) {
 func (s *server) outcome(e *exchange) (outcome, url.Values) {
 	o, back := outcomeOf(e)
 	valid := s.call("try.valid")
-	if o == toSignIn && e != valid && (!alike(e, valid) || alike(s.call("authorize.unknown"), valid)) {
+	if o == toSignIn && e != valid && (!kin(e, valid) || kin(s.call("authorize.unknown"), valid)) {
 		return toUnsure, back
 	}
 	return o, back

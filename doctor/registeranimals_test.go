@@ -91,6 +91,20 @@ var tryAnimals = []animal{
 	{"errors without iss", "iss-absent", authorizing(func(v url.Values) bool { return v.Get("code_challenge") == "" }, always(answer(302, "", "", "Location", "http://127.0.0.1:33418/callback?error=invalid_request"))), ""},
 }
 
+// TestFragmentOfTokens: where a token was asked for, the error comes in the fragment, and so does iss.
+func TestFragmentOfTokens(t *testing.T) {
+	s := healthy(notes, issuer)
+	authorizing(func(v url.Values) bool { return v.Get("response_type") == "token" }, func(s *stable) http.HandlerFunc {
+		return func(w http.ResponseWriter, r *http.Request) {
+			v := url.Values{"error": {"unsupported_response_type"}, "state": {r.FormValue("state")}, "iss": {s.issuer}}
+			http.Redirect(w, r, r.FormValue("redirect_uri")+"#"+v.Encode(), http.StatusFound)
+		}
+	})(s)
+	if got := above(examined(t, s)); len(got) > 0 {
+		t.Errorf("found %v", got)
+	}
+}
+
 // TestRecordedBodies: what is sent is what was recorded from the products.
 func TestRecordedBodies(t *testing.T) {
 	records := map[string]string{

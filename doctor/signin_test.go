@@ -95,8 +95,8 @@ var signInAnimals = []signInAnimal{
 	{"no token", "token-answer", tells("access_token", nil), ""},
 	{"no lifetime", "token-lifetime-unknown", tells("expires_in", nil), ""},
 	{"a lifetime as text", "token-lifetime-unknown", tells("expires_in", "600"), ""},
-	{"tokens for a year", "token-lifetime", tells("expires_in", 31536000), ""},
-	{"tokens for a moment", "token-lifetime", tells("expires_in", 5), ""},
+	{"tokens for a year", "token-lifetime", tells("expires_in", 31536000), "token-expiry-differs"},
+	{"tokens for a moment", "token-lifetime", tells("expires_in", 5), "token-expiry-differs"},
 	{"fewer scopes in silence", "token-scope-silent", func(c *clinic) {
 		c.tell = func(form url.Values, said map[string]any) {
 			delete(said, "scope")
@@ -160,9 +160,9 @@ func trusts(fits func(*http.Request, string) bool) func(*clinic) {
 
 // unsealed returns a token without its signature.
 func unsealed(aud, scope string) string {
-	claims := `{"iss":"` + issuer + `","aud":"` + aud + `","exp":1795437600,"scope":"` + scope + `"}`
+	claims := `{"iss":"` + issuer + `","aud":"` + aud + `","exp":1795435800,"scope":"` + scope + `"}`
 	if aud == "" {
-		claims = `{"iss":"` + issuer + `","exp":1795437600,"scope":"` + scope + `"}`
+		claims = `{"iss":"` + issuer + `","exp":1795435800,"scope":"` + scope + `"}`
 	}
 	return "eyJhbGciOiJFUzI1NiJ9." + base64.RawURLEncoding.EncodeToString([]byte(claims)) + "."
 }

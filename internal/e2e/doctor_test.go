@@ -32,7 +32,18 @@ func comesBack(_ context.Context, url string) error {
 // examined examines a server. How fast this machine is makes no difference.
 func examined(t *testing.T, target string, o doctor.Options) *doctor.Report {
 	t.Helper()
-	report, err := doctor.Check(t.Context(), target, o)
+	return examinedBy(t, doctor.Check, target, o)
+}
+
+// examinedAlone is like examined, for an authorization server alone.
+func examinedAlone(t *testing.T, issuer string, o doctor.Options) *doctor.Report {
+	t.Helper()
+	return examinedBy(t, doctor.CheckServer, issuer, o)
+}
+
+func examinedBy(t *testing.T, check func(context.Context, string, doctor.Options) (*doctor.Report, error), target string, o doctor.Options) *doctor.Report {
+	t.Helper()
+	report, err := check(t.Context(), target, o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,6 +93,7 @@ func compareFindings(t *testing.T, name string, report *doctor.Report) {
 		return names[at]
 	})
 	got = regexp.MustCompile(`client [A-Za-z0-9_-]{20,}`).ReplaceAllString(got, "client ID")
+	got = regexp.MustCompile(`/interaction/[A-Za-z0-9_-]{20,}`).ReplaceAllString(got, "/interaction/ID")
 	file := filepath.Join("testdata", "doctor", name+".txt")
 	if *updateDoctor {
 		if err := os.WriteFile(file, []byte(got), 0o600); err != nil {
@@ -97,8 +109,9 @@ func compareFindings(t *testing.T, name string, report *doctor.Report) {
 // TestDoctorAtOurServers: the doctor finds nothing above a note at our own authorization server and
 // the servers that our guard protects, also with a sign-in, and leaves nothing there.
 func TestDoctorAtOurServers(t *testing.T) {
-	_, demo := startPair(t)
+	server, demo := startPair(t)
 	for name, o := range map[string]doctor.Options{"without": {}, "with": {SignIn: signsIn(t), Register: true}} {
 		t.Run(name, func(t *testing.T) { wantHealthy(t, examined(t, demo.URL+"/mcp", o)) })
+		t.Run(name+", alone", func(t *testing.T) { wantHealthy(t, examinedAlone(t, server.URL, o)) })
 	}
 }

@@ -30,6 +30,7 @@ func TestDoctorAtTypeScriptSDK(t *testing.T) {
 	startForeign(t, "http://localhost:"+port, cmd)
 	report := examined(t, "http://localhost:"+port+"/mcp", doctor.Options{SignIn: comesBack})
 	compareFindings(t, "typescript-sdk", report)
+	compareFindings(t, "typescript-sdk-server", examinedAlone(t, "http://localhost:"+other+"/", doctor.Options{Register: true}))
 }
 
 // TestDoctorAtGoSDK: what the doctor finds at the example of the official Go SDK with authorization, and
@@ -45,11 +46,7 @@ func TestDoctorAtGoSDK(t *testing.T) {
 		return comesBack(ctx, p.visit(browser, at, u.Query().Get("redirect_uri"), "ada").String())
 	}
 	compareFindings(t, "go-sdk", examined(t, startGoSDK(t, p.issuer), doctor.Options{SignIn: with, ClientID: "gatehouse"}))
-	alone, err := doctor.CheckServer(t.Context(), p.issuer, doctor.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	compareFindings(t, "oidc-provider", alone)
+	compareFindings(t, "oidc-provider", examinedAlone(t, p.issuer, doctor.Options{ClientID: "gatehouse"}))
 }
 
 // startGoSDK builds and runs the example of the module that go.mod names. Its settings are variables,

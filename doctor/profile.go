@@ -70,7 +70,7 @@ var profiles = []profile{
 	},
 	{
 		name: codex, version: "0.169.0", dated: "2026-11-27", known: Runs,
-		beginsGET: true, pastPages: true, match: matchPrefix, looseSlash: true, rootPlaces: true, exactTypes: true, needsCode: true, noFragment: true, needsURLs: true, offline: true, document: "https://chatgpt.com/oauth/codex/client.json", sees: codexSees,
+		beginsGET: true, pastPages: true, match: matchPrefix, looseSlash: true, rootPlaces: true, exactTypes: true, needsCode: true, noFragment: true, needsURLs: true, offline: true, document: "https://chatgpt.com/oauth/codex/client.json", needsPublic: true, sees: codexSees,
 	},
 	{
 		name: vscode, version: "1.124", dated: "2026-09-22", known: Reports,

@@ -40,7 +40,9 @@ func lastStage(way doctor.Way, documents bool) string {
 	for _, s := range way.Steps {
 		switch s.Name {
 		case "resource metadata":
-			last = max(last, 1)
+			if way.Finding != "challenge-elsewhere" { // at which a client ends without asking
+				last = max(last, 1)
+			}
 		case "server metadata":
 			last = max(last, 2)
 		case "registration":

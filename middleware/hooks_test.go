@@ -233,7 +233,9 @@ func TestPartsCostNothing(t *testing.T) {
 		w := httptest.NewRecorder()
 		return testing.AllocsPerRun(200, func() { h.ServeHTTP(w, r) })
 	}
-	begin := func(ctx context.Context, _ middleware.Part) (context.Context, func(middleware.Reason)) { return nil, nil }
+	begin := func(ctx context.Context, _ middleware.Part) (context.Context, func(middleware.Reason)) {
+		return nil, nil
+	}
 	off, on := allocations(func(*middleware.Config) {}), allocations(func(c *middleware.Config) { c.ObservePart = begin })
 	if off != on {
 		t.Errorf("%v allocations without, %v with a hook that does nothing", off, on)

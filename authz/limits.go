@@ -112,8 +112,7 @@ type requestLimiter struct {
 }
 
 // The requests of a kind that are worked on at a time for each processor, and those that wait for
-// their turn. Registrations and pages are what anybody may cause, so each of the two has half of the
-// processors at most. A registration that waits holds a connection and several kilobytes, and a program
+// their turn. Anybody may register, so registrations have half of the processors at most. One that waits holds a connection and several kilobytes, and a program
 // comes back by itself.
 const (
 	placesEach       = 32
@@ -121,8 +120,8 @@ const (
 	placesWaitClient = 128
 )
 
-// placesAnybody returns the places of registrations, and of pages.
-func placesAnybody() int { return max(runtime.GOMAXPROCS(0)/2, 1) }
+// placesClient returns the places of registrations.
+func placesClient() int { return max(runtime.GOMAXPROCS(0)/2, 1) }
 
 func newRequestLimiter(now func() time.Time) *requestLimiter {
 	l := &requestLimiter{limiters: map[Limit]*fair.Limiter{}, places: map[Limit]*fair.Queue{}}
@@ -131,7 +130,7 @@ func newRequestLimiter(now func() time.Time) *requestLimiter {
 	}
 	programs := placesEach * runtime.GOMAXPROCS(0)
 	l.places[LimitToken], l.places[LimitIntrospection] = fair.NewQueue(programs, placesWait), fair.NewQueue(programs, placesWait)
-	l.places[LimitRegistration], l.places[LimitPages] = fair.NewQueue(placesAnybody(), placesWaitClient), fair.NewQueue(placesAnybody(), placesWait)
+	l.places[LimitRegistration] = fair.NewQueue(placesClient(), placesWaitClient)
 	return l
 }
 
@@ -173,7 +172,7 @@ func (s *Server) limited(name Limit, next http.Handler) http.Handler {
 // limitedPage returns a handler that answers browsers within a limit.
 func (s *Server) limitedPage(next http.Handler) http.Handler {
 	take := s.ofNetwork(LimitPages)
-	next = s.pacedPage(next)
+	next = s.yielding(next)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if wait := take(r); wait > 0 {
 			s.pageHeaders(w.Header())

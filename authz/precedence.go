@@ -2,12 +2,9 @@ package authz
 
 import (
 	"context"
-	"errors"
 	"net/http"
 	"sync"
 	"time"
-
-	"gatehouse.example/internal/fair"
 )
 
 // precedence lets work that anybody may cause wait for requests to the token, revocation and
@@ -19,14 +16,9 @@ type precedence struct {
 	calm  chan struct{} // closed when the last of them has gone; nil if nobody waits for that
 }
 
-const (
-	// yieldTime bounds how long other work waits for requests with precedence, before it begins: where
-	// there are always some, each place still does fifty pieces of it in a second.
-	yieldTime = 20 * time.Millisecond
-	// pageTime is for how long a page keeps its place. One that takes longer waits for something else
-	// than a processor: a password in the queue of hashes, a provider, the document of a client.
-	pageTime = 20 * time.Millisecond
-)
+// yieldTime bounds how long other work waits for requests with precedence, before it begins: where
+// there are always some, each place still does fifty registrations in a second.
+const yieldTime = 20 * time.Millisecond
 
 // begin counts a request with precedence. The function that it returns is called at its end.
 func (p *precedence) begin() (end func()) {
@@ -82,28 +74,12 @@ func (s *Server) before(next http.Handler) http.Handler {
 	})
 }
 
-// yielding returns a handler that lets requests with precedence go first. It is inside of
-// [Server.placed], so that no more wait here than have places.
+// yielding returns a handler that lets requests with precedence go first. That of registrations is
+// inside of [Server.placed], so that no more begin at a time than have places. Pages have no places:
+// one may wait for a provider, a document or the queue of passwords, and would keep people out.
 func (s *Server) yielding(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s.requests.precedence.yield(r.Context())
-		next.ServeHTTP(w, r)
-	})
-}
-
-// pacedPage returns a handler for browsers that begins so many pages at a time as there are places,
-// in turns by network, and lets requests with precedence go first.
-func (s *Server) pacedPage(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		leave, err := s.requests.places[LimitPages].Enter(r.Context(), "", fair.Requester(r.Context()))
-		if err != nil {
-			s.pageHeaders(w.Header())
-			s.writePageError(w, r, errors.Join(fair.ErrBusy, err))
-			return
-		}
-		defer leave()
-		s.requests.precedence.yield(r.Context())
-		defer time.AfterFunc(pageTime, leave).Stop()
 		next.ServeHTTP(w, r)
 	})
 }

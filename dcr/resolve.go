@@ -2,7 +2,6 @@ package dcr
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"strings"
 	"time"
@@ -87,13 +86,31 @@ func (c cache) put(client storage.Client, now time.Time) {
 	c.kept.put(client.ID, cached{client, now}, int(weigh(client)))
 }
 
+// What is not text in the record of a client takes some weighsEmpty bytes, and each text
+// weighsText bytes beside itself.
+const (
+	weighsEmpty = 230
+	weighsText  = 6
+)
+
 // weigh returns the approximate size of a client in bytes, in the store and in memory.
 func weigh(c storage.Client) int64 {
-	body, err := json.Marshal(c)
-	if err != nil {
-		return maxBody // it was read from JSON, so this does not happen
+	m, n := c.Metadata, weighsEmpty+len(c.Metadata.JWKS)
+	for _, text := range [...]string{
+		c.ID, c.SoftwareStatement, c.Software, c.Network, c.Vouched, m.TokenEndpointAuthMethod, m.TokenEndpointAuthSigningAlg, m.ClientName,
+		m.ClientURI, m.LogoURI, m.Scope, m.TOSURI, m.PolicyURI, m.JWKSURI, m.SoftwareID, m.SoftwareVersion, m.ApplicationType,
+	} {
+		n += len(text)
 	}
-	return int64(len(body))
+	for _, list := range [...][]string{c.AuthMethods, m.RedirectURIs, m.GrantTypes, m.ResponseTypes, m.Contacts} {
+		for _, text := range list {
+			n += len(text) + weighsText
+		}
+	}
+	for name, text := range c.Localized {
+		n += len(name) + len(text) + weighsText
+	}
+	return int64(n)
 }
 
 // drop removes a client that this process changed or removed. A concurrent request that read

@@ -225,13 +225,18 @@ func (s *Store) NetworkName(network string) (string, error) {
 	if len(s.sealer.keys) == 0 {
 		return "", nil
 	}
-	key, err := hkdf.Key(sha256.New, s.sealer.keys[0].secret, nil, string(s.sealer.associated("gatehouse network of a client", "")), 32)
+	key, err := s.networkKey()
 	if err != nil {
 		return "", fmt.Errorf("storage: network name: %w", err)
 	}
 	mac := hmac.New(sha256.New, key)
 	mac.Write([]byte(network))
 	return base64.RawURLEncoding.EncodeToString(mac.Sum(nil)[:12]), nil
+}
+
+// deriveNetworkKey derives the key of [Store.NetworkName].
+func (s *Store) deriveNetworkKey() ([]byte, error) {
+	return hkdf.Key(sha256.New, s.sealer.keys[0].secret, nil, string(s.sealer.associated("gatehouse network of a client", "")), 32)
 }
 
 // tombstone is the record that replaces a removed client. It is decoded as a [Client].

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/aes"
 	"crypto/cipher"
+	"crypto/hkdf"
 	"crypto/sha256"
 	"encoding/binary"
 	"errors"
@@ -32,6 +33,7 @@ type sealer struct {
 type masterKey struct {
 	name   [nameLen]byte
 	secret []byte // keys for other purposes are derived from it
+	prk    []byte // the first step of that (RFC 5869 section 2.2), which is the same for all of them
 	aead   cipher.AEAD
 	macs   *macs
 }
@@ -54,8 +56,12 @@ func newSealer(keys [][]byte, issuer string) (sealer, error) {
 		if err != nil {
 			return sealer{}, fmt.Errorf("storage: master key %d: %w", i+1, err)
 		}
+		prk, err := hkdf.Extract(sha256.New, k, nil)
+		if err != nil {
+			return sealer{}, fmt.Errorf("storage: master key %d: %w", i+1, err)
+		}
 		sum := sha256.Sum256(append([]byte("gatehouse master key name\x00"), k...))
-		s.keys = append(s.keys, masterKey{name: [nameLen]byte(sum[:nameLen]), secret: bytes.Clone(k), aead: aead, macs: macs})
+		s.keys = append(s.keys, masterKey{name: [nameLen]byte(sum[:nameLen]), secret: bytes.Clone(k), prk: prk, aead: aead, macs: macs})
 	}
 	return s, nil
 }

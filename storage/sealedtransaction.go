@@ -77,7 +77,7 @@ func (s *Store) openTransaction(id string, browser SecretHash, sealed []byte) (T
 
 // transactionKey derives the key that seals one transaction.
 func (s sealer) transactionKey(k masterKey, id string) (cipher.AEAD, error) {
-	key, err := hkdf.Key(sha256.New, k.secret, nil, string(s.associated(sealedTransaction, id)), 32)
+	key, err := hkdf.Expand(sha256.New, k.prk, string(s.associated(sealedTransaction, id)), 32)
 	if err != nil {
 		return nil, fmt.Errorf("storage: transaction key: %w", err)
 	}

@@ -35,6 +35,7 @@ import (
 	"errors"
 	"io"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -90,6 +91,8 @@ type Store struct {
 	now     func() time.Time
 	rand    io.Reader
 
+	networkKey func() ([]byte, error) // see [Store.NetworkName]
+
 	writeTime   time.Duration // bounds a write with its retries
 	attemptTime time.Duration // bounds one attempt
 
@@ -110,6 +113,7 @@ func New(backend Backend, o Options) (*Store, error) {
 		return nil, err
 	}
 	s := &Store{backend: backend, issuer: o.Issuer, sealer: sealer, now: o.Now, rand: o.Rand, mustSeal: o.MustSeal}
+	s.networkKey = sync.OnceValues(s.deriveNetworkKey)
 	s.writeTime = cmp.Or(o.WriteTime, defaultWriteTime)
 	s.attemptTime = s.writeTime * 35 / 100
 	if s.now == nil {

@@ -49,7 +49,7 @@ func parse(args []string, stderr io.Writer) (o options, err error) {
 	flags.SetOutput(stderr)
 	flags.StringVar(&o.store, "store", "redis", "redis, file or memory: where the server under test keeps its state")
 	flags.StringVar(&o.appendfsync, "appendfsync", "everysec", "always, everysec or no: when Redis writes to disk")
-	flags.DurationVar(&o.duration, "for", 2*time.Second, "how long each point is measured, after a fifth of that to warm up")
+	flags.DurationVar(&o.duration, "for", 2*time.Second, "how long each point is measured, after half of that to warm up")
 	flags.IntVar(&o.rounds, "rounds", 1, "how often everything is measured in turn; the report has the medians")
 	flags.IntVar(&o.codes, "codes", 2000, "how many codes are issued beforehand for the operation exchange")
 	flags.IntVar(&o.people, "people", 1000, "with -grants: over how many people the grants are spread")

@@ -151,4 +151,4 @@ func ratio(n float64) string {
 	return fmt.Sprintf("%.2f", n)
 }
 
-func megabytes(n int64) float64 { return float64(n) / (1 << 20) }
+func megabytes(n int64) float64 { return float64(n) / 1e6 }

@@ -21,19 +21,19 @@ import (
 //
 // Sign-ins and registrations have further limits, which hold for all processes together.
 type Limits struct {
-	// Token is for the token and revocation endpoints, from one address. Default 60000.
+	// Token is for the token and revocation endpoints, from one address. Default 600000.
 	Token int
-	// Introspection is for the introspection endpoint, from one address. Default 300000.
+	// Introspection is for the introspection endpoint, from one address. Default 1200000.
 	Introspection int
 	// Registration is for the registration endpoints, from one address, whatever becomes of the
-	// requests. Default 6000.
+	// requests. Default 600000.
 	Registration int
-	// Documents is for the metadata and the keys, from one address. Default 600000.
+	// Documents is for the metadata and the keys, from one address. Default 6000000.
 	Documents int
-	// Pages is for everything that browsers open, from one address. Default 60000.
+	// Pages is for everything that browsers open, from one address. Default 600000.
 	Pages int
 	// Client is for the token endpoint, of one client from one address, and four times as many of a
-	// client with credentials from everywhere. Default 60000.
+	// client with credentials from everywhere. Default 600000.
 	Client int
 }
 
@@ -43,7 +43,7 @@ const limitPeriod = time.Minute
 // withDefaults fills in the defaults.
 func (l Limits) withDefaults() Limits {
 	for of, usual := range map[*int]int{
-		&l.Token: 60_000, &l.Introspection: 300_000, &l.Registration: 6000, &l.Documents: 600_000, &l.Pages: 60_000, &l.Client: 60_000,
+		&l.Token: 600_000, &l.Introspection: 1_200_000, &l.Registration: 600_000, &l.Documents: 6_000_000, &l.Pages: 600_000, &l.Client: 600_000,
 	} {
 		if *of == 0 {
 			*of = usual

@@ -11,12 +11,12 @@ import (
 
 // limitSettings are the limits on requests. They are one value, which can be replaced as a whole.
 type limitSettings struct {
-	LimitToken         int `default:"60000" placeholder:"N" help:"How many requests to the token and revocation endpoints one address may send in a minute, to each process; 0 for any number (default ${default})."`
-	LimitClient        int `default:"60000" placeholder:"N" help:"How many requests to the token endpoint one client may send in a minute from one address, to each process, and four times as many with credentials from everywhere; 0 for any number (default ${default})."`
-	LimitIntrospection int `default:"300000" placeholder:"N" help:"How many requests to the introspection endpoint one address may send in a minute, to each process; 0 for any number (default ${default})."`
-	LimitRegistration  int `default:"6000" placeholder:"N" help:"How many requests to the registration endpoints one address may send in a minute, to each process; 0 for any number (default ${default})."`
-	LimitDocuments     int `default:"600000" placeholder:"N" help:"How often one address may read metadata and keys in a minute, from each process; 0 for any number (default ${default})."`
-	LimitPages         int `default:"60000" placeholder:"N" help:"How many pages one address may open in a minute, at each process; 0 for any number (default ${default})."`
+	LimitToken         int `default:"600000" placeholder:"N" help:"How many requests to the token and revocation endpoints one address may send in a minute, to each process; 0 for any number (default ${default})."`
+	LimitClient        int `default:"600000" placeholder:"N" help:"How many requests to the token endpoint one client may send in a minute from one address, to each process, and four times as many with credentials from everywhere; 0 for any number (default ${default})."`
+	LimitIntrospection int `default:"1200000" placeholder:"N" help:"How many requests to the introspection endpoint one address may send in a minute, to each process; 0 for any number (default ${default})."`
+	LimitRegistration  int `default:"600000" placeholder:"N" help:"How many requests to the registration endpoints one address may send in a minute, to each process; 0 for any number (default ${default})."`
+	LimitDocuments     int `default:"6000000" placeholder:"N" help:"How often one address may read metadata and keys in a minute, from each process; 0 for any number (default ${default})."`
+	LimitPages         int `default:"600000" placeholder:"N" help:"How many pages one address may open in a minute, at each process; 0 for any number (default ${default})."`
 }
 
 // limits returns the limits as the server takes them.

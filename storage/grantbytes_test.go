@@ -243,7 +243,11 @@ func TestOtherBodies(t *testing.T) {
 	for what, change := range map[string]func([]byte) []byte{
 		"nothing":         func([]byte) []byte { return nil },
 		"another version": func(b []byte) []byte { b[0] = 2; return b },
-		"a fourth state":  func(b []byte) []byte { b[1] |= stateBits; return b },
+		"the zero time in other words": func(b []byte) []byte {
+			zero := binary.AppendUvarint(nil, uint64(-2*firstMilli))
+			return bytes.Replace(b, []byte{155, 1}, zero, 1)
+		},
+		"a fourth state": func(b []byte) []byte { b[1] |= stateBits; return b },
 		"a flag that does not fit": func(b []byte) []byte {
 			b[1] ^= flagAudience
 			return append(b, 0)

@@ -20,7 +20,7 @@ func grantOf(id string, body []byte) (Grant, error) {
 	case body[0] == compactBody:
 		return parseCompact(id, body)
 	case body[0] != '{':
-		return Grant{}, fmt.Errorf("this program does not know version %d of the body of a grant, which a later one wrote", body[0])
+		return Grant{}, fmt.Errorf("version %d of the body of a grant: %w", body[0], errLaterBody)
 	}
 	g, ok := parseGrant(body)
 	if !ok {
@@ -44,7 +44,10 @@ func (g Grant) inMilliseconds() Grant {
 	return g
 }
 
-var errNotCompact = errors.New("it is not the body of a grant")
+var (
+	errNotCompact = errors.New("it is not the body of a grant")
+	errLaterBody  = errors.New("this program does not know it, so a later one wrote it")
+)
 
 // parseCompact reads what appendCompact has written, and nothing else. Nothing in the grant is a
 // part of body.
@@ -155,15 +158,13 @@ func (r *grantReader) text(taken uint64) string {
 	case textLineage:
 		var text [40]byte
 		r.texts.Write(hex.AppendEncode(text[:0], r.take(20)))
-	case textPlain - 1:
-		r.bad()
 	default:
 		return r.plain(head)
 	}
 	return r.texts.String()[from:]
 }
 
-// plain reads a text of which no form has fewer bytes.
+// plain reads a text of which no form has fewer bytes. So a prefix alone is none.
 func (r *grantReader) plain(head uint64) string {
 	from := r.texts.Len()
 	form := head % textPlain

@@ -47,6 +47,9 @@ func (s *Store) Inspect(key string, item Item) (Inspected, error) {
 	_, body, err := s.unframe(kind, id, item)
 	if in.Unverified = err; err == nil && kind == kindGrant {
 		g, err := grantOf(id, body)
+		if errors.Is(err, errLaterBody) {
+			return Inspected{}, fmt.Errorf("storage: %s: %w: %w", key, ErrRecord, err)
+		}
 		if err != nil {
 			in.Unverified = fmt.Errorf("storage: %s: %w", key, errors.Join(ErrRecord, err))
 		}

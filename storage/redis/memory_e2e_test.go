@@ -12,19 +12,20 @@ import (
 	"gatehouse.example/storage"
 	"gatehouse.example/storage/redis"
 	"gatehouse.example/storage/redis/redistest"
+	"gatehouse.example/storage/storagetest"
 )
 
 // The bounds for the memory of a server that one record takes, with its entries in lists, in
 // bytes. docs/operations.md uses these figures.
 const (
-	grantMemory   = 1500
+	grantMemory   = 700  // by MEMORY USAGE, the shares of its two lists included
+	grantTables   = 80   // of the tables of keys and ends, beside that
 	clientMemory  = 1000 // that was used
 	unusedMemory  = 1250 // unused, the only one of its software
 	removedMemory = 500  // what is left of one that was removed
 )
 
-// TestMemory: the memory of grants and clients, of a client after its first use and after its
-// removal, and that rotation takes none.
+// TestMemory: the memory of clients, and of one after its first use.
 func TestMemory(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, redistest.Config{})
@@ -34,8 +35,7 @@ func TestMemory(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const people, each = 2000, 2
-	var grants []storage.Grant
+	const people = 2000
 	clean := usedMemory(t, server)
 	t.Logf("a client that nobody has used: %d bytes", perItem(t, server, unusedMemory, people, func(i int) { registers(t, store, i) }))
 	wantMemory := func(what string, most int, change func(i int)) {
@@ -53,16 +53,63 @@ func TestMemory(t *testing.T) {
 			t.Fatal(err)
 		}
 	})
-	t.Logf("a grant: %d bytes", perItem(t, server, grantMemory, people*each, func(i int) {
-		grants = append(grants, granted(t, store, fmt.Sprintf("person-%015d", i/each), clientID(i%people)))
+}
+
+// TestMemoryOfGrants: the memory of a grant with everything, two of each person at one client, and that
+// rotation takes none.
+func TestMemoryOfGrants(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t, redistest.Config{})
+	b := open(t, redis.Options{URL: server.URL()})
+	defer b.Close()
+	replicated := storagetest.NewFaults(b)
+	replicated.SetLineage(storage.Lineage(strings.Repeat("0123456789", 4)))
+	store, err := storage.New(replicated, storage.Options{Issuer: "https://auth.example.com", MasterKeys: [][]byte{make([]byte, 32)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const people, each = 2000, 2
+	client, subject := newID(t, store), ""
+	granted(t, store, newID(t, store), client) // the first record of the store is that of its keys
+	var grants []storage.Grant
+	t.Logf("a grant: %d bytes", perItem(t, server, grantMemory+grantTables, people*each, func(i int) {
+		if i%each == 0 {
+			subject = newID(t, store)
+		}
+		grants = append(grants, granted(t, store, subject, client))
 	}))
-	t.Logf("its rotations: %d bytes", perItem(t, server, 100, len(grants), func(i int) {
+	t.Logf("its rotations: %d bytes", perItem(t, server, 50, len(grants), func(i int) {
 		for range 5 {
 			if grants[i], err = store.Rotate(t.Context(), grants[i], lifetime()); err != nil {
 				t.Fatal(err)
 			}
 		}
 	}))
+	record := usage(t, server, "grant:"+grants[0].ID)
+	ofClient, ofPerson := usage(t, server, "client-grants:"+client)/(people*each+1), usage(t, server, "user-grants:"+grants[0].Subject)/each
+	t.Logf("its record: %d bytes, its entry at the client %d, at the person %d", record, ofClient, ofPerson)
+	if got := record + ofClient + ofPerson; got > grantMemory {
+		t.Errorf("a grant takes %d bytes; want at most %d", got, grantMemory)
+	}
+}
+
+func newID(t *testing.T, store *storage.Store) string {
+	t.Helper()
+	id, err := store.NewID()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return id
+}
+
+// usage returns what a key takes, without its places in the tables of keys and ends.
+func usage(t *testing.T, server *redistest.Server, key string) int {
+	t.Helper()
+	bytes, err := server.Client().MemoryUsage(t.Context(), "gatehouse:"+key, 0).Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return int(bytes)
 }
 
 // TestMemoryOfRemoved: the tombstone of a removed client is small.
@@ -110,10 +157,12 @@ func lifetime() storage.Lifetime {
 // granted stores a grant as consent and redemption do.
 func granted(t *testing.T, store *storage.Store, subject, client string) storage.Grant {
 	t.Helper()
+	const resource = "https://notes.example.com/mcp"
+	scopes := []string{"notes:read", "notes:write"}
 	g, _, err := store.PrepareGrant(storage.NewGrant{
-		ClientID: client, Subject: subject, UserName: "reader", Resources: []string{"https://notes.example.com/mcp"},
-		Scopes: []string{"notes:read", "notes:write"}, AuthTime: time.Now(), RedirectURI: "http://127.0.0.1:33418/callback",
-		Challenge: strings.Repeat("c", 43), Refreshable: true, CodeTTL: time.Minute,
+		ClientID: client, Subject: subject, UserName: "reader", Access: storage.Access{{Resource: resource, Scopes: scopes}},
+		Resources: []string{resource}, Scopes: scopes, AuthTime: time.Now().Add(-time.Hour), ClientName: "A client of a common length",
+		From: "203.0.113.77", RedirectURI: "http://127.0.0.1:33418/callback", Challenge: strings.Repeat("c", 43), Refreshable: true, CodeTTL: time.Minute,
 	})
 	if err == nil {
 		err = store.CreateGrant(t.Context(), g)
@@ -122,7 +171,7 @@ func granted(t *testing.T, store *storage.Store, subject, client string) storage
 		g, err = store.Grant(t.Context(), g.ID)
 	}
 	if err == nil {
-		g, err = store.Redeem(t.Context(), g, lifetime())
+		g, err = store.Redeem(t.Context(), g, lifetime(), resource)
 	}
 	if err != nil {
 		t.Fatal(err)

@@ -95,6 +95,11 @@ func testGrantTimes(t *testing.T, f *fixture) {
 		t.Errorf("with a part of a millisecond more the grant is %s; want %s", toString(t, got), toString(t, g))
 	}
 	f.clock.advance(1234567)
+	prepared, _ := f.prepare(t, true)
+	wantError(t, "CreateGrant", f.CreateGrant(t.Context(), prepared), nil)
+	if got := f.read(t, prepared.ID); toString(t, got) != toString(t, prepared) {
+		t.Errorf("a new grant is %s; want %s", toString(t, got), toString(t, prepared))
+	}
 	rotated, err := f.Rotate(t.Context(), f.read(t, g.ID), f.life())
 	wantError(t, "Rotate", err, nil)
 	if got := f.read(t, g.ID); toString(t, got) != toString(t, rotated) || !got.Rotated.Equal(f.clock.Now().Truncate(time.Millisecond)) {

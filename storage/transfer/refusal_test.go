@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"gatehouse.example/storage"
+	"gatehouse.example/storage/storagetest"
 	"gatehouse.example/storage/transfer"
 )
 
@@ -229,6 +230,23 @@ func TestUnknownRecord(t *testing.T) {
 		case want != "" && (!errors.Is(err, storage.ErrRecord) || !strings.Contains(err.Error(), want)):
 			t.Errorf("%q: %v; want it to name %s", data, err, want)
 		}
+	}
+}
+
+// TestGrantOfLaterProgram: a grant whose body has a version that this program does not know ends a copy
+// too, because nothing tells whether its code was redeemed.
+func TestGrantOfLaterProgram(t *testing.T) {
+	t.Parallel()
+	const key = "gatehouse:grant:later"
+	from := filled(t)
+	item := storage.Item{Data: []byte("\x01\x00\x00\x00\x00\x00\x00\x00\x00\x02..."), Version: storage.Version{99}}
+	item = storagetest.SealAnew(t, records().MasterKeys[0], issuer, key, item)
+	if _, err := from.Put(t.Context(), storage.Put{Key: key, Data: item.Data, Operation: item.Version}); err != nil {
+		t.Fatal(err)
+	}
+	done, err := transfer.Copy(t.Context(), between(from, openRedis(t, now)))
+	if !errors.Is(err, storage.ErrRecord) || !strings.Contains(err.Error(), key+": ") || !strings.Contains(err.Error(), "version 2") {
+		t.Errorf("%v, %+v; want it to name %s", err, done, key)
 	}
 }
 

@@ -112,25 +112,25 @@ type requestLimiter struct {
 }
 
 // The requests of a kind that are worked on at a time for each processor, and those that wait for
-// their turn. Anybody may register, so registrations have half of the processors at most. One that waits holds a connection and several kilobytes, and a program
-// comes back by itself.
+// their turn. Anybody may register, so registrations have few. They mostly wait for the store, so one
+// for a processor would make them run one after the other. One that waits for its turn holds a
+// connection and several kilobytes, and a program comes back by itself.
 const (
 	placesEach       = 32
+	placesClient     = 4
 	placesWait       = 1024
 	placesWaitClient = 128
 )
-
-// placesClient returns the places of registrations.
-func placesClient() int { return max(runtime.GOMAXPROCS(0)/2, 1) }
 
 func newRequestLimiter(now func() time.Time) *requestLimiter {
 	l := &requestLimiter{limiters: map[Limit]*fair.Limiter{}, places: map[Limit]*fair.Queue{}}
 	for name := range (Limits{}).byName() {
 		l.limiters[name] = fair.NewLimiter(now)
 	}
-	programs := placesEach * runtime.GOMAXPROCS(0)
+	processors := runtime.GOMAXPROCS(0)
+	programs := placesEach * processors
 	l.places[LimitToken], l.places[LimitIntrospection] = fair.NewQueue(programs, placesWait), fair.NewQueue(programs, placesWait)
-	l.places[LimitRegistration] = fair.NewQueue(placesClient(), placesWaitClient)
+	l.places[LimitRegistration] = fair.NewQueue(placesClient*processors, placesWaitClient)
 	return l
 }
 

@@ -10,10 +10,10 @@ import (
 	"time"
 )
 
-// In the sealed form, the body of a grant is this, in a quarter of the bytes of its JSON:
+// In the sealed form, the body of a grant is this, in a third of the bytes of its JSON:
 //
 //	version          1; JSON begins with {
-//	flags            one byte: see flagsOf
+//	flags            one byte: see Grant.flags
 //	times            created, sign-in, code expires, rotated, expires, idle expires, access until
 //	texts            client, person, name, name of the client, from, redirect URI
 //	secrets          hash of the code, challenge, seed
@@ -26,8 +26,9 @@ import (
 // other. An empty list and no list are the same.
 //
 //   - A number is an unsigned varint (encoding/binary) of the fewest bytes.
-//   - A time is in milliseconds: 0 for the zero time, else one more than the difference to an
-//     earlier one, as a number that alternates between the signs. Created is compared with 1970.
+//   - A time is in milliseconds: 0 for the zero time, else one more than its difference to another
+//     one, as a number that alternates between the signs. Created is compared with 1970, the last two
+//     with rotated, and all others with created; in place of a zero time counts what it is compared with.
 //   - A text is a head and bytes. Heads below 4 are the forms of texts below. Any other head is four
 //     times the number of bytes, and which of textPrefixes comes before them.
 //   - A list is the number of its texts, and these. Texts of lists are numbered as they appear for

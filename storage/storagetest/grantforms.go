@@ -154,10 +154,13 @@ func testGrantSwitch(t *testing.T, begun *fixture) {
 
 // testGrantResealed: a grant that was sealed as JSON under a key that is to be removed is compact
 // afterwards, with the same contents, and a change that a process makes meanwhile is not lost. One with
-// a version of the body that this program does not know stays as it is.
+// a version of the body that this program does not know stays as it is. The seed of a revoked one is
+// never opened again, so no key has to open it.
 func testGrantResealed(t *testing.T, f *fixture) {
 	s := f.sealed(t)
-	g, later := s.redeemed(t), s.redeemed(t)
+	g, later, dead := s.redeemed(t), s.redeemed(t), s.redeemed(t)
+	wantError(t, "Revoke", f.Revoke(t.Context(), dead.ID, "test"), nil)
+	f.edit(t, grantKey(dead.ID), func(members map[string]any) { members["seed"] = []byte("no seal") })
 	f.edit(t, grantKey(g.ID), func(map[string]any) {})
 	g = f.read(t, g.ID)
 	head, body := f.parts(t, grantKey(later.ID))
@@ -171,6 +174,7 @@ func testGrantResealed(t *testing.T, f *fixture) {
 	}
 	f.wantBody(t, "a grant of a later version", later.ID, compactBody+1)
 	f.wantBody(t, "resealed", g.ID, compactBody)
+	f.wantBody(t, "revoked, with a seed that no key opens", dead.ID, compactBody)
 	s.wantFresh(t, g)
 	rotated, err := f.Rotate(t.Context(), g, f.life())
 	wantError(t, "Rotate of what was read before", err, nil)

@@ -205,13 +205,14 @@ var browserChecks = []check{
 	}},
 }
 
-// cors is the entry for one place that a page in a browser must be able to use.
+// cors is the entry for one place that a page in a browser must be able to use. It stops no client of
+// the table: the page of the Inspector asks by the program that serves it.
 func cors(id, what, mend string) Entry {
 	return Entry{
 		ID: id, Severity: Warning, Rule: "Fetch section 3.3; MCP Transports",
 		Title:    "Pages in a browser cannot use " + what,
 		Symptoms: []string{"blocked by CORS policy", "Failed to fetch", "TypeError: NetworkError when attempting to fetch resource"},
-		Mend:     mend, Clients: pages,
+		Mend:     mend,
 	}
 }
 

@@ -104,7 +104,7 @@ var placeChecks = []check{
 		Title:    "The resource metadata is at the root only, and the challenge does not name it",
 		Symptoms: []string{"404 for /.well-known/oauth-protected-resource/mcp"},
 		Mend:     "Serve it at the path of the server too: a document at the root is for the whole host, and must have the host as resource.",
-		Clients:  []string{goSDK},
+		Clients:  []string{vscode, goSDK},
 	}, func(w *walk) []string {
 		begin := w.resource()
 		wrong := begin != nil && begin.form == "root" && !slices.ContainsFunc(w.places, func(d *document) bool {

@@ -215,7 +215,7 @@ var memberChecks = []check{
 		Title:    "PKCE with S256 is not supported",
 		Symptoms: []string{"Incompatible auth server: does not support code challenge method S256"},
 		Mend:     `Support S256, and write "code_challenge_methods_supported": ["S256"] (an array).`,
-		Clients:  []string{claudeCode, codex, vscode, cursor, inspector, mcpRemote, goSDK, typescriptSDK},
+		Clients:  []string{claudeCode, codex, cursor, inspector, mcpRemote, goSDK, typescriptSDK},
 	}, each(func(_ *server, d *document) string {
 		list, ok := d.list("code_challenge_methods_supported")
 		return when(d.has("code_challenge_methods_supported") && (!ok || !slices.Contains(list, "S256")),

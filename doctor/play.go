@@ -86,7 +86,7 @@ func (p *play) call() string {
 		e = first
 	}
 	switch {
-	case p.signsInAt(e), p.beginsGET && p.signsInAt(p.walk.call("call.stream")):
+	case p.signsInAt(e), p.streams(e) && p.signsInAt(p.walk.call("call.stream")):
 		return ""
 	case e.opens() && p.walk.use().code() == http.StatusUnauthorized:
 		return ""
@@ -100,6 +100,9 @@ func (p *play) call() string {
 	}
 	return called(e)
 }
+
+// streams reports whether a client also asks for a stream, at that answer to its first message.
+func (p *play) streams(e *exchange) bool { return p.beginsGET || p.thenGET && e.opens() }
 
 // called returns the finding about an answer at which no client signs in.
 func called(e *exchange) string {

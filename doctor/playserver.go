@@ -38,16 +38,8 @@ func (p *play) findMetadata() string {
 		if p.open = d.open(); p.open != "" {
 			return ""
 		}
-		if d.found() {
-			id := p.unfit(d)
-			if id == "" {
-				p.metadata = d
-			}
-			return id
-		}
-		id := p.ends(d)
-		p.at = d.exchange.String()
-		if id != "" && !(p.pastAll && d.unread()) {
+		id := p.judge(d)
+		if p.metadata != nil || id != "" && !p.pastUnfit && !(p.pastAll && d.unread()) {
 			return id
 		}
 		why = cmp.Or(why, id)
@@ -59,6 +51,20 @@ func (p *play) findMetadata() string {
 		why = cmp.Or(why, "server-metadata-not-json")
 	}
 	return cmp.Or(why, "server-metadata-missing")
+}
+
+// judge takes a document for the metadata of the server, or returns the finding at which a client ends
+// that does not, "" if it looks in the next place.
+func (p *play) judge(d *document) string {
+	if !d.found() {
+		p.at = d.exchange.String()
+		return p.ends(d)
+	}
+	id := p.unfit(d)
+	if id == "" {
+		p.metadata = d
+	}
+	return id
 }
 
 // candidates returns the metadata of the server in the places where the client looks.
@@ -79,7 +85,7 @@ func (p *play) unfit(d *document) string {
 		return "server-metadata-type"
 	case p.openID && d.form != "oauth" && len(d.lacks(openIDMembers...)) > 0:
 		return "openid-members"
-	case p.typed && !p.placed || p.exactTypes:
+	case p.typed && !p.placed, p.exactTypes, p.pastUnfit:
 		return p.misshapen(d)
 	}
 	return ""
@@ -88,16 +94,17 @@ func (p *play) unfit(d *document) string {
 // misshapen returns the finding about a document that does not fit the schema by which the client
 // reads it.
 func (p *play) misshapen(d *document) string {
+	whole := !p.exactTypes
 	lacks := func(name string) bool {
 		u, err := url.Parse(d.text(name))
-		return d.text(name) == "" || p.typed && (err != nil || !absolute(u))
+		return d.text(name) == "" || whole && (err != nil || !absolute(u))
 	}
 	switch {
-	case p.typed && d.text("issuer") == "":
+	case whole && d.text("issuer") == "":
 		return "issuer-missing"
 	case lacks("authorization_endpoint"), lacks("token_endpoint"):
 		return "endpoint-missing"
-	case len(d.mistyped("code_challenge_methods_supported")) > 0:
+	case !p.anyPKCE && len(d.mistyped("code_challenge_methods_supported")) > 0:
 		return "pkce-s256"
 	case p.typed && (!d.has("response_types_supported") || len(d.mistyped("response_types_supported")) > 0):
 		return "response-types"

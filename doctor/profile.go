@@ -12,12 +12,14 @@ type profile struct {
 	strict      bool     // ends at a challenge with a quote that does not end, or an empty value
 	match       matching // how it compares the resource with the URL
 	beginsGET   bool     // asks with GET first, so that the answer to a message does not matter
+	thenGET     bool     // signs in also when its stream is refused, which it opens after the first message
 	signsIn403  bool     // takes 403 for 401
 	pastAll     bool     // looks in the next place after every answer that is not JSON
 	sameOrigin  bool     // ends at a challenge that names metadata of another origin
 	atIssuer    bool     // registers at the issuer of the metadata, if the challenge led to it, and compares no issuer otherwise
 	rootPlaces  bool     // looks for metadata of the server at the root of its host too
 	anyPKCE     bool     // does not look at code_challenge_methods_supported
+	pastUnfit   bool     // looks in the next place after everything that is not metadata of a server which fits its schema
 	pastPages   bool     // looks in the next place also after a page, or other text that is not JSON
 	anyIssuer   bool     // does not compare the issuer of the metadata with the one that was named
 	typed       bool     // reads documents by a schema, so that one with a member of another type is none; needs redirect_uris of its registration
@@ -73,8 +75,9 @@ var profiles = []profile{
 		beginsGET: true, pastPages: true, match: matchPrefix, looseSlash: true, rootPlaces: true, exactTypes: true, needsCode: true, noFragment: true, needsURLs: true, offline: true, document: "https://chatgpt.com/oauth/codex/client.json", needsPublic: true, sees: codexSees,
 	},
 	{
-		name: vscode, version: "1.124", dated: "2026-09-22", known: Reports,
-		match: matchExactly, next502: true, needsURLs: true, document: "https://vscode.dev/oauth/client-metadata.json",
+		name: vscode, version: "1.139.1", dated: "2026-11-27", known: Runs,
+		signsIn403: true, thenGET: true, placed: true, pastUnfit: true, anyIssuer: true, anyPKCE: true, match: matchExactly, needsURLs: true,
+		document: "https://vscode.dev/oauth/client-metadata.json", sees: vscodeSees,
 	},
 	{
 		name: cursor, version: "2026-09", dated: "2026-09-22", known: Reports,

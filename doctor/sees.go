@@ -90,6 +90,16 @@ var codexSees = screens{
 	"registration: ":                    "Dynamic registration failed: Registration failed: …",
 }
 
+// vscodeSees are the texts of VS Code, in a window that asks for the ID of a client.
+var vscodeSees = screens{
+	"resource metadata: ":    noAutomatic,
+	"authorization server: ": noAutomatic,
+	"server metadata: ":      noAutomatic,
+	"registration: ":         noAutomatic,
+}
+
+const noAutomatic = "The authorization server … does not support automatic client registration. Do you want to proceed by manually providing a client registration (client ID)?"
+
 // geminiSees are the texts of Gemini CLI, after "Failed to authenticate with MCP server".
 var geminiSees = screens{
 	"call: ":                    "MCP issues detected. Run /mcp list for status.",

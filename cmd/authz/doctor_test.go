@@ -68,7 +68,7 @@ func TestDoctor(t *testing.T) {
 		{at + "/well --token a --token-file b", exitUsage},
 		{"--as codex --server " + at, exitUsage},
 		{"--client-id known --server " + at, exitRefused}, // it has no authorization endpoint that answers
-		{at + "/ill --as vscode", exitRefused},
+		{at + "/ill --as gemini-cli", exitRefused},
 		{at + "/ill --as codex", exitDone},
 		{at + "/ill --as nobody", exitUsage},
 		{"--server " + at + " --as codex", exitUsage},

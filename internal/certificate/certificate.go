@@ -11,6 +11,7 @@ import (
 	"context"
 	"crypto/tls"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"os"
 	"sync"
@@ -67,6 +68,13 @@ func (p *Pair) read() (c content, err error) {
 	return c, err
 }
 
+// isPipe reports whether a name is that of a pipe. It has its content once, and opening it again would
+// wait until somebody writes to it.
+func isPipe(name string) bool {
+	info, err := os.Stat(name)
+	return err == nil && info.Mode()&fs.ModeNamedPipe != 0
+}
+
 // take uses the pair in files if the key belongs to the certificate.
 func (p *Pair) take(files content) error {
 	pair, err := tls.X509KeyPair(files.cert, files.key)
@@ -102,10 +110,14 @@ func (p *Pair) Run(ctx context.Context, log *slog.Logger) error {
 // Look takes the pair in the files if they have changed. Files that cannot be used leave the pair
 // in use as it is; the log says so once, and not before they were the same at two looks, because a
 // tool that writes one file after the other is not at fault. An end of the certificate that is
-// near is logged once a day.
+// near is logged once a day. Pipes are not read again.
 func (p *Pair) Look(log *slog.Logger) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if isPipe(p.certFile) || isPipe(p.keyFile) {
+		p.warn(log)
+		return
+	}
 	files, err := p.read()
 	if err == nil && files.equal(p.seen) {
 		p.broken, p.told = nil, false

@@ -207,6 +207,16 @@ func TestLeftBehind(t *testing.T) {
 	}
 }
 
+// TestLeftOnce: what stays twice for one reason is told once.
+func TestLeftOnce(t *testing.T) {
+	c := newClinic(t)
+	delete(c.server, "revocation_endpoint")
+	redeems("verifier", false)(c) // for tokens of more than one code
+	if report := c.examined(c.visit); len(report.Left) != 1 {
+		t.Errorf("left %q", report.Left)
+	}
+}
+
 // TestTokenOnTheWay: a token, or a sign-in for one, is refused where others could read it on the way,
 // and so is what is no token.
 func TestTokenOnTheWay(t *testing.T) {

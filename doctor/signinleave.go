@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"net/url"
+	"slices"
 )
 
 // leave revokes the grant and removes the registration, also after a failure and at the end of the
@@ -21,8 +22,12 @@ func (w *walker) leave(parent context.Context) {
 	w.unregister(ctx)
 }
 
+// leftBehind notes what stays at a server, and why; once, also when it happened twice.
 func (w *walker) leftBehind(what, why string) {
-	w.left = append(w.left, clean(w.hide.redact(what))+": "+clean(why))
+	line := clean(w.hide.redact(what)) + ": " + clean(why)
+	if !slices.Contains(w.left, line) {
+		w.left = append(w.left, line)
+	}
 }
 
 // revoke ends the grant (RFC 7009).

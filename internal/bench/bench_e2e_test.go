@@ -9,6 +9,8 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 )
 
@@ -24,19 +26,61 @@ func TestEveryOperationIsMeasured(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var r report
-	text, err := os.ReadFile(figures)
+	r := readReport(t, figures)
+	checkPoints(t, r)
+	if len(r.GrantBytes) != 2 || r.GrantBytes[0].Grants != 8 || r.Machine.Redis == "" {
+		t.Errorf("the report has %+v and Redis %q", r.GrantBytes, r.Machine.Redis)
+	}
+	checkDrawing(t, plot)
+}
+
+// TestStartGuardAndPeersAreMeasured: the report has the start of ours and of the floor, the benchmarks
+// of the guard, and operations at servers of others: fosite, and oidc-provider where it is installed.
+func TestStartGuardAndPeersAreMeasured(t *testing.T) {
+	peers := "fosite"
+	if folder := os.Getenv("TYPESCRIPT_SDK"); folder != "" { // scripts/test installs both in one folder
+		peers += ",oidc-provider"
+		t.Setenv("OIDC_PROVIDER", folder)
+		t.Setenv("NODE", os.Getenv("CONFORMANCE_NODE"))
+	}
+	figures := filepath.Join(t.TempDir(), "figures.json")
+	err := run(t.Context(), []string{
+		"-operations", "start,guard,refresh", "-peer", peers, "-unpinned", "-connections", "2", "-for", "20ms", "-json", figures,
+	}, io.Discard, io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := readReport(t, figures)
+	var started, asked []string
+	for _, p := range r.Starts {
+		started = append(started, p.Server)
+		if p.Millis <= 0 || p.Resident <= 0 || p.Binary <= 0 {
+			t.Errorf("%+v", p)
+		}
+	}
+	for _, p := range r.Points {
+		asked = append(asked, p.Server)
+	}
+	slices.Sort(asked)
+	all := slices.Sorted(slices.Values(append(strings.Split(peers, ","), "gatehouse", floorName)))
+	if !slices.Equal(started, []string{"gatehouse", floorName}) || !slices.Equal(slices.Compact(asked), all) {
+		t.Errorf("%v were started, %v asked for a refresh; want %v", started, asked, all)
+	}
+	if len(r.Guard) != 2 {
+		t.Errorf("benchmarks of the guard: %+v", r.Guard)
+	}
+}
+
+func readReport(t *testing.T, file string) (r report) {
+	t.Helper()
+	text, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := json.Unmarshal(text, &r); err != nil {
 		t.Fatal(err)
 	}
-	checkPoints(t, r)
-	if len(r.GrantBytes) != 2 || r.GrantBytes[0].Grants != 8 || r.Machine.Redis == "" {
-		t.Errorf("the report has %+v and Redis %q", r.GrantBytes, r.Machine.Redis)
-	}
-	checkDrawing(t, plot)
+	return r
 }
 
 // checkPoints requires a point for each operation, server, number of processes and of grants.

@@ -161,7 +161,10 @@ func TestC5ComposeOnAFreshClone(t *testing.T) {
 				}
 			}
 		}
-		_, redis := c.Services["redis"]
+		store, redis := c.Services["redis"]
+		if redis && !slices.Contains(store.Command, "--maxmemory") { // without it there is no reserve for those who are known
+			t.Errorf("%s: Redis takes all the memory that there is: %q", name, store.Command)
+		}
 		if on := c.Services["authz"].DependsOn; redis && len(on) != 2 || !redis && len(on) != 1 {
 			t.Errorf("%s: authz waits for %v", name, on)
 		}

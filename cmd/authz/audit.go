@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -75,6 +76,7 @@ func (v *auditVerify) with(ctx context.Context) (trail.Verifying, func(), error)
 		err = errors.Join(err, usageError{errors.New("issuer is not set: the key of an audit trail is made from the master key and the issuer")})
 	}
 	o := trail.Verifying{Keys: keys, All: v.All}
+	v.takeDefaultStore()
 	if !v.Head || v.Store == "" || v.Store.Embedded() || len(v.MasterKeys) == 0 {
 		if v.All {
 			err = errors.Join(err, usageError{errors.New("all: the store knows which trails there are: give --store, the issuer and the master keys, or --config, and leave out --no-head")})
@@ -90,6 +92,22 @@ func (v *auditVerify) with(ctx context.Context) (trail.Verifying, func(), error)
 	}
 	o.Heads = auditHeads{store}
 	return o, func() { _ = store.Close() }, nil
+}
+
+// takeDefaultStore names the store that a server of this user has when it names none, if there is one.
+func (v *auditVerify) takeDefaultStore() {
+	if v.Store != "" {
+		return
+	}
+	byDefault, err := defaultStore()
+	if err != nil {
+		return // there is none for this user
+	}
+	if path, err := byDefault.File(); err == nil {
+		if _, err := os.Stat(path); err == nil {
+			v.Store = byDefault
+		}
+	}
 }
 
 // printVerified prints what was found for people.

@@ -57,6 +57,40 @@ func TestFileStore(t *testing.T) {
 	}
 }
 
+// TestVerifyAsksTheDefaultStore: the end of a trail is known, and a trail that is missing is found, also
+// where neither the server nor the verb names the store.
+func TestVerifyAsksTheDefaultStore(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	trail := filepath.Join(folder, "audit.jsonl")
+	environ := []string{
+		"STATE_DIRECTORY=" + filepath.Join(folder, "state"), "AUTHZ_ISSUER=https://auth.example.com", "AUTHZ_MASTER_KEYS=" + testKey(1),
+		"AUTHZ_REGISTRATION=open", "AUTHZ_LISTEN=127.0.0.1:0", "AUTHZ_ADMIN_LISTEN=off", "AUTHZ_AUDIT=" + trail,
+	}
+	server := startProcessWith(t, environ, "Gatehouse is ready.", "serve")
+	server.signal(t, syscall.SIGTERM)
+	if err := server.end(t); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := outputOf(environ, "", "audit", "verify", "--all", trail); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+	lines, err := os.ReadFile(trail)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cut := lines[:strings.LastIndexByte(strings.TrimSuffix(string(lines), "\n"), '\n')+1] // without its last line
+	if err := os.WriteFile(trail, cut, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := outputOf(environ, "", "audit", "verify", trail); err == nil || !strings.Contains(out, "1 fault in the audit trail") {
+		t.Errorf("a line that was cut off: %v\n%s", err, out)
+	}
+	if out, err := outputOf(environ, "", "audit", "verify", "--no-head", trail); err != nil {
+		t.Errorf("without the store: %v\n%s", err, out)
+	}
+}
+
 // outputOf runs authz and returns what it prints.
 func outputOf(environ []string, input string, args ...string) (string, error) {
 	cmd := exec.Command("authz", args...)

@@ -333,6 +333,12 @@ func agree(t *testing.T, a animal, name string, drive func(*driven, string) (boo
 	b.story()
 	arrived, printed := drive(newDriven(t), target)
 	story := b.story()
+	if len(story) == 0 { // the program was not got to ask, as on a machine with too much to do
+		arrived, printed = drive(newDriven(t), target)
+		if story = b.story(); len(story) == 0 {
+			t.Fatalf("it asks for nothing:\n%.3000s", printed)
+		}
+	}
 	if arrived != comes(way) {
 		t.Errorf("the profile stops at %q (%s), the client arrived: %t\n%s\n%.3000s", way.Stops, way.Finding, arrived, strings.Join(story, "\n"), printed)
 		return

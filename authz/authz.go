@@ -124,7 +124,7 @@ func (s *Server) configure(ctx context.Context, before *Server) (err error) {
 	}
 	s.resources.changed = s.rulesOfChanged
 	s.registering = newRegistrationLimiter(cfg, s.registrations, s.sawLimit)
-	s.engine = engine.New(engine.Config{Store: cfg.Store, Keys: s.keys, TokenURL: s.urls.token, Now: cfg.Now, Signing: s.signing})
+	s.engine = engine.New(engine.Config{Store: cfg.Store, Keys: s.keys, Now: cfg.Now, Signing: s.signing})
 	s.clients, err = dcr.New(dcr.Config{
 		Before: clientsBefore(before),
 		Store:  cfg.Store, Endpoint: s.urls.register, KnownScopes: s.knownScopes, Now: cfg.Now, Logger: cfg.Logger,

@@ -2,10 +2,10 @@
 // imports fosite.
 //
 // The caller has already decided the request: it has authenticated the client, matched the
-// redirect URI, checked PKCE, resources and scopes, and read the grant. The engine gives
-// fosite a request that is built from those decisions, so client input never reaches fosite's
-// own parsing, client authentication, redirect matching, error writing or reuse detection.
-// fosite performs the steps of a grant: the second PKCE check, the tokens, and one commit.
+// redirect URI, checked PKCE, resources and scopes, and read the grant. The engine calls
+// fosite's handlers with a request that is made of those decisions, so client input never reaches
+// fosite's own parsing, client authentication, redirect matching, error writing or reuse detection.
+// The handlers perform the steps of a grant: the second PKCE check, the tokens, and one commit.
 //
 // All state of one run is in a unit of work in the context. fosite's many storage calls read
 // it or add to it, and exactly one of them, the commit, reaches the store: a compare-and-swap
@@ -17,15 +17,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"net/url"
-	"strings"
 	"time"
 
 	"github.com/ory/fosite"
 
 	"gatehouse.example/authz/internal/keyring"
-	"gatehouse.example/metadata"
 	"gatehouse.example/storage"
 )
 
@@ -33,23 +30,20 @@ import (
 type Config struct {
 	Store *storage.Store
 	Keys  *keyring.Ring
-	// TokenURL is the URL of the token endpoint.
-	TokenURL string
-	Now      func() time.Time
+	Now   func() time.Time
 	// Signing, if set, is called before an access token is signed, and what it returns afterwards.
 	Signing func(ctx context.Context) (end func(error))
 }
 
 // Engine runs grants. It is safe for concurrent use.
 type Engine struct {
-	codes, refreshes *fosite.Fosite
-	store            *storage.Store
+	steps steps
+	store *storage.Store
 }
 
 // New returns an Engine.
 func New(cfg Config) *Engine {
-	codes, refreshes := newProviders(cfg)
-	return &Engine{codes: codes, refreshes: refreshes, store: cfg.Store}
+	return &Engine{steps: newSteps(cfg), store: cfg.Store}
 }
 
 // LostError means that the grant changed after it was read: another request redeemed, rotated
@@ -81,39 +75,12 @@ type Authorization struct {
 func (e *Engine) IssueCode(ctx context.Context, a Authorization) error {
 	u := &unit{
 		client: newClient(a.Client, a.Grant.RedirectURI, a.Grant.Resources, a.Grant.Scopes), grant: &a.Grant, code: a.Code,
+		form: url.Values{"code_challenge": {a.Grant.Challenge}, "code_challenge_method": {"S256"}},
 		commit: func(ctx context.Context) (storage.Grant, error) {
 			return a.Grant, e.store.CreateGrant(ctx, a.Grant)
 		},
 	}
-	ctx = u.withUnit(ctx)
-	request, err := e.codes.NewAuthorizeRequest(ctx, authorizeForm(u))
-	if err != nil {
-		return u.outcome(err)
-	}
-	for _, scope := range u.client.scopes {
-		request.GrantScope(scope)
-	}
-	for _, resource := range u.client.resources {
-		request.GrantAudience(resource)
-	}
-	_, err = e.codes.NewAuthorizeResponse(ctx, request, &session{})
-	return u.outcome(err)
-}
-
-// authorizeForm returns the request in the form that fosite reads. Its state is a
-// placeholder: fosite refuses requests without one, and the client's state does not pass
-// through it.
-func authorizeForm(u *unit) *http.Request {
-	return &http.Request{Method: http.MethodGet, Header: http.Header{}, Form: url.Values{
-		"client_id":             {u.client.id},
-		"response_type":         {"code"},
-		"redirect_uri":          {u.grant.RedirectURI},
-		"scope":                 {strings.Join(u.client.scopes, " ")},
-		"audience":              u.client.resources,
-		"state":                 {"-"},
-		"code_challenge":        {u.grant.Challenge},
-		"code_challenge_method": {"S256"},
-	}}
+	return u.outcome(e.steps.issue(u.withUnit(ctx), u))
 }
 
 // Exchange is a token request that the caller has accepted.
@@ -148,19 +115,20 @@ type Tokens struct {
 
 // Redeem exchanges an authorization code (OAuth 2.1 section 4.1.3).
 func (e *Engine) Redeem(ctx context.Context, x Exchange) (Tokens, error) {
-	return exchange(ctx, e.codes, &x, url.Values{
-		"grant_type":    {metadata.GrantAuthorizationCode},
-		"code":          {x.Code},
-		"code_verifier": {x.Verifier},
+	u := x.unit(ofCode, url.Values{
+		"code":                  {x.Code},
+		"code_verifier":         {x.Verifier},
+		"code_challenge":        {x.Grant.Challenge},
+		"code_challenge_method": {"S256"},
 	}, func(ctx context.Context) (storage.Grant, error) {
 		return e.store.Redeem(ctx, x.Grant, x.Life, x.Audience...)
 	})
+	return u.result(e.steps.redeem(u.withUnit(ctx), u))
 }
 
 // Refresh exchanges a refresh token (OAuth 2.1 section 4.3).
 func (e *Engine) Refresh(ctx context.Context, x Exchange) (Tokens, error) {
-	return exchange(ctx, e.refreshes, &x, url.Values{
-		"grant_type":    {metadata.GrantRefreshToken},
+	u := x.unit(ofRefresh, url.Values{
 		"refresh_token": {x.RefreshToken},
 	}, func(ctx context.Context) (storage.Grant, error) {
 		if x.Repeat {
@@ -168,30 +136,26 @@ func (e *Engine) Refresh(ctx context.Context, x Exchange) (Tokens, error) {
 		}
 		return e.store.Rotate(ctx, x.Grant, x.Life)
 	})
-}
-
-// exchange has a provider perform an exchange, whose write is commit.
-func exchange(ctx context.Context, provider *fosite.Fosite, x *Exchange, form url.Values, commit func(context.Context) (storage.Grant, error)) (Tokens, error) {
-	u := &unit{
-		client: newClient(x.Client, x.Grant.RedirectURI, x.Audience, x.Scopes), grant: &x.Grant, code: x.Code,
-		expires: x.Expires, about: x.About, commit: commit,
-		generation: x.Grant.Generation,
-	}
-	if x.RefreshToken != "" && !x.Repeat {
+	if !x.Repeat {
 		u.generation++
 	}
-	ctx = u.withUnit(ctx)
-	request := &http.Request{Method: http.MethodPost, Header: http.Header{}, Form: form, PostForm: form}
-	access, err := provider.NewAccessRequest(ctx, request, &session{})
-	if err != nil {
-		return Tokens{}, u.outcome(err)
+	return u.result(e.steps.rotate(u.withUnit(ctx), u))
+}
+
+// unit returns the unit of work of an exchange, whose write is commit.
+func (x *Exchange) unit(grantType fosite.Arguments, form url.Values, commit func(context.Context) (storage.Grant, error)) *unit {
+	return &unit{
+		client: newClient(x.Client, x.Grant.RedirectURI, x.Audience, x.Scopes), grant: &x.Grant, code: x.Code,
+		expires: x.Expires, about: x.About, commit: commit, generation: x.Grant.Generation, grantType: grantType, form: form,
 	}
-	response, err := provider.NewAccessResponse(ctx, access)
+}
+
+// result returns the tokens of an exchange.
+func (u *unit) result(err error) (Tokens, error) {
 	if err := u.outcome(err); err != nil {
 		return Tokens{}, err
 	}
-	refresh, _ := response.GetExtra("refresh_token").(string)
-	return Tokens{Access: response.GetAccessToken(), AccessID: u.accessID, Refresh: refresh}, nil
+	return u.tokens, nil
 }
 
 // outcome translates an error of fosite. An error of the store takes precedence: fosite turns

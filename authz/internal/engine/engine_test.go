@@ -52,7 +52,7 @@ func newBench(t testing.TB) *bench {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b.engine = engine.New(engine.Config{Store: b.store, Keys: b.keys, TokenURL: issuer + "/token", Now: now})
+	b.engine = engine.New(engine.Config{Store: b.store, Keys: b.keys, Now: now})
 	return b
 }
 
@@ -317,7 +317,7 @@ func TestCancelled(t *testing.T) {
 }
 
 // TestManyAtOnce runs exchanges of different grants in parallel, for the race detector: the
-// provider is shared, and fosite fills in missing settings on first use.
+// handlers are shared, and fosite fills in missing settings on first use.
 func TestManyAtOnce(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)

@@ -36,7 +36,7 @@ func (s *strategy) GenerateAccessToken(ctx context.Context, _ fosite.Requester) 
 	if err != nil {
 		return "", "", err
 	}
-	u.accessID = id
+	u.tokens.AccessID = id
 	end := s.signs(ctx)
 	token, err := s.keys.Sign(keyring.Claims{
 		Subject: u.grant.Subject, Audience: u.client.resources, ClientID: u.client.id,

@@ -24,7 +24,10 @@ type unit struct {
 	expires    time.Time
 	about      keyring.About
 	generation uint32 // of the refresh token to hand out
-	accessID   string // of the access token that was made
+	tokens     Tokens // that were made
+
+	grantType fosite.Arguments
+	form      url.Values // what fosite reads of the request and of the stored authorization
 
 	commit    func(context.Context) (gatehouse.Grant, error)
 	committed bool
@@ -52,23 +55,11 @@ func (u *unit) run(ctx context.Context) error {
 	return u.failure
 }
 
-// requester returns the stored authorization as fosite reads it.
-func (u *unit) requester(s fosite.Session) fosite.Requester {
-	return &fosite.Request{
-		ID: u.grant.ID, RequestedAt: u.grant.Created, Client: u.client,
-		RequestedScope: u.client.scopes, GrantedScope: u.client.scopes,
-		RequestedAudience: u.client.resources, GrantedAudience: u.client.resources,
-		Form:    url.Values{"code_challenge": {u.grant.Challenge}, "code_challenge_method": {"S256"}},
-		Session: s,
-	}
-}
-
 // work implements fosite's storage. Reads come from the unit of work; writes become part of
 // its one commit.
 type work struct{}
 
 var (
-	_ fosite.Storage                = work{}
 	_ oauth2.CoreStorage            = work{}
 	_ oauth2.TokenRevocationStorage = work{}
 	_ pkce.PKCERequestStorage       = work{}
@@ -77,26 +68,22 @@ var (
 
 var errUnreachable = errors.New("engine: this is decided before fosite runs")
 
-func (work) GetClient(ctx context.Context, _ string) (fosite.Client, error) {
-	return unitOf(ctx).client, nil
-}
-
 // CreateAuthorizeCodeSession is the commit of an authorization: the grant is stored
 // with its challenge in it, so there is no second PKCE record to lose or to burn.
 func (work) CreateAuthorizeCodeSession(ctx context.Context, _ string, _ fosite.Requester) error {
 	return unitOf(ctx).run(ctx)
 }
 
-func (work) GetAuthorizeCodeSession(ctx context.Context, _ string, s fosite.Session) (fosite.Requester, error) {
-	return unitOf(ctx).requester(s), nil
+func (work) GetAuthorizeCodeSession(ctx context.Context, _ string, _ fosite.Session) (fosite.Requester, error) {
+	return request{unitOf(ctx)}, nil
 }
 
-func (work) GetPKCERequestSession(ctx context.Context, _ string, s fosite.Session) (fosite.Requester, error) {
-	return unitOf(ctx).requester(s), nil
+func (work) GetPKCERequestSession(ctx context.Context, _ string, _ fosite.Session) (fosite.Requester, error) {
+	return request{unitOf(ctx)}, nil
 }
 
-func (work) GetRefreshTokenSession(ctx context.Context, _ string, s fosite.Session) (fosite.Requester, error) {
-	return unitOf(ctx).requester(s), nil
+func (work) GetRefreshTokenSession(ctx context.Context, _ string, _ fosite.Session) (fosite.Requester, error) {
+	return request{unitOf(ctx)}, nil
 }
 
 // Commit is the one write of an exchange.
@@ -117,21 +104,11 @@ func (work) CreateRefreshTokenSession(context.Context, string, string, fosite.Re
 func (work) CreatePKCERequestSession(context.Context, string, fosite.Requester) error { return nil }
 func (work) DeletePKCERequestSession(context.Context, string) error                   { return nil }
 
-// fosite does not call these methods: reuse, revocation, introspection and client assertions
-// are decided before it runs.
+// fosite does not call these methods: reuse, revocation and introspection are decided before it runs.
 func (work) GetAccessTokenSession(context.Context, string, fosite.Session) (fosite.Requester, error) {
 	return nil, errUnreachable
 }
-func (work) DeleteAccessTokenSession(context.Context, string) error         { return errUnreachable }
-func (work) DeleteRefreshTokenSession(context.Context, string) error        { return errUnreachable }
-func (work) RevokeRefreshToken(context.Context, string) error               { return errUnreachable }
-func (work) RevokeAccessToken(context.Context, string) error                { return errUnreachable }
-func (work) ClientAssertionJWTValid(context.Context, string) error          { return errUnreachable }
-func (work) SetClientAssertionJWT(context.Context, string, time.Time) error { return errUnreachable }
-
-// noHasher replaces fosite's bcrypt hasher. It is never called, because fosite does not
-// authenticate clients.
-type noHasher struct{}
-
-func (noHasher) Compare(context.Context, []byte, []byte) error { return errUnreachable }
-func (noHasher) Hash(context.Context, []byte) ([]byte, error)  { return nil, errUnreachable }
+func (work) DeleteAccessTokenSession(context.Context, string) error  { return errUnreachable }
+func (work) DeleteRefreshTokenSession(context.Context, string) error { return errUnreachable }
+func (work) RevokeRefreshToken(context.Context, string) error        { return errUnreachable }
+func (work) RevokeAccessToken(context.Context, string) error         { return errUnreachable }

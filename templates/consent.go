@@ -1,9 +1,9 @@
 package templates
 
 import (
-	"fmt"
 	"io"
 	"slices"
+	"strconv"
 
 	"gatehouse.example/templates/language"
 )
@@ -72,45 +72,47 @@ type Box struct {
 // consentView is a Consent with safe text.
 type consentView struct {
 	Consent
-	Client    clientView
-	Host      string
-	Resources []Resource
-	Groups    []groupView
-	UserName  string
-	Account   Account
-	Problem   language.Text
+	Client        clientView
+	Host          string
+	Resources     []Resource
+	ResourceNames any // the names of the resources, for a sentence
+	Groups        []groupView
+	Several       bool // there is more than one group, so that one may be left out
+	Choosable     bool // there is a checkbox
+	// Asked is the number of boxes. It is shown beside the buttons, which are visible before all boxes
+	// are.
+	Asked    int
+	UserName string
+	Account  Account
+	Problem  language.Text
 }
 
-// Choosable reports whether there is a checkbox.
-func (v consentView) Choosable() bool {
-	return !v.PreApproved && slices.ContainsFunc(v.Groups, func(g groupView) bool {
-		return slices.ContainsFunc(g.Boxes, func(b boxView) bool { return b.Value != "" })
+// choosable reports whether there is a checkbox.
+func (p Consent) choosable() bool {
+	return !p.PreApproved && slices.ContainsFunc(p.Groups, func(g Group) bool {
+		return slices.ContainsFunc(g.Boxes, func(b Box) bool { return b.Value != "" })
 	})
 }
 
-// Asked returns the number of boxes. It is shown beside the buttons, which are visible before
-// all boxes are.
-func (v consentView) Asked() (n int) {
-	for _, g := range v.Groups {
+// asked returns the number of boxes.
+func (p Consent) asked() (n int) {
+	for _, g := range p.Groups {
 		n += len(g.Boxes)
 	}
 	return n
 }
 
-// ResourceNames returns the names of the resources, for a sentence.
-func (v consentView) ResourceNames() any {
-	if len(v.Resources) == 0 {
+// resourceNames returns the names of resources, for a sentence.
+func resourceNames(resources []Resource) any {
+	if len(resources) == 0 {
 		return language.Say("consent.thisServer")
 	}
-	names := make(language.List, len(v.Resources))
-	for i, r := range v.Resources {
+	names := make(language.List, len(resources))
+	for i, r := range resources {
 		names[i] = language.Marked{Class: "name", Text: r.Name}
 	}
 	return names
 }
-
-// Several reports whether there is more than one resource, so that one may be left out.
-func (v consentView) Several() bool { return len(v.Groups) > 1 }
 
 // groupView is a Group with safe text. Title names the resource if there is more than one,
 // URI distinguishes it from another one with the same name.
@@ -133,14 +135,18 @@ func (s *Set) Consent(w io.Writer, p Consent) error {
 	}
 	resources = viewResources(resources)
 	return s.render(w, "consent", s.say("consent.title"), consentView{
-		Consent:   p,
-		Client:    p.Client.view(s),
-		Host:      address(p.RedirectHost),
-		Resources: resources,
-		Groups:    viewGroups(s, p.Groups, resources),
-		UserName:  shorten(p.UserName, maxName),
-		Account:   p.Account.view(),
-		Problem:   shortText(p.Problem),
+		Consent:       p,
+		Client:        p.Client.view(s),
+		Host:          address(p.RedirectHost),
+		Resources:     resources,
+		ResourceNames: resourceNames(resources),
+		Groups:        viewGroups(s, p.Groups, resources),
+		Several:       len(p.Groups) > 1,
+		Choosable:     p.choosable(),
+		Asked:         p.asked(),
+		UserName:      shorten(p.UserName, maxName),
+		Account:       p.Account.view(),
+		Problem:       shortText(p.Problem),
 	})
 }
 
@@ -152,8 +158,9 @@ func viewGroups(s *Set, groups []Group, shown []Resource) []groupView {
 		if len(groups) > 1 {
 			views[i] = titled(shown, i)
 		}
+		views[i].Boxes = make([]boxView, len(g.Boxes))
 		for j, b := range g.Boxes {
-			views[i].Boxes = append(views[i].Boxes, b.view(s, fmt.Sprintf("scope-%d-%d", i, j)))
+			views[i].Boxes[j] = b.view(s, "scope-"+strconv.Itoa(i)+"-"+strconv.Itoa(j))
 		}
 	}
 	return views

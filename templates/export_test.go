@@ -51,3 +51,20 @@ func Folded(text string, l *language.Language) string {
 	foldList(t.Tree.Root, l, false)
 	return t.Tree.Root.String()
 }
+
+// DirectlyOnly returns the pages without those of html/template: what package direct does not know is
+// an error.
+func (s *Set) DirectlyOnly() *Set {
+	only := *s
+	only.pages = pages{}
+	for name, parse := range s.pages {
+		only.pages[name] = func() (page, error) {
+			p, err := parse()
+			return page{template.New("none"), p.direct}, err
+		}
+	}
+	return &only
+}
+
+// Clean returns a text as pages show it, and the same without the shortcut for ASCII.
+func Clean(s string) (shown, whole string) { return clean(s), cleanRunes(s) }

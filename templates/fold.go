@@ -17,7 +17,7 @@ func (f files) folded(page *template.Template, l *language.Language) {
 		if t.Tree == nil || t.Tree.Root == nil {
 			continue
 		}
-		if ours, err := embedded.ReadFile("pages/" + t.Tree.ParseName); err == nil && string(ours) == f[t.Tree.ParseName] {
+		if !f.replaced(t.Tree.ParseName) {
 			foldList(t.Tree.Root, l, false)
 		}
 	}

@@ -12,7 +12,7 @@ import (
 
 // unfolded returns the pages as an operator's who changed nothing but a comment: then no sentence is
 // part of a page.
-func unfolded(t *testing.T) fs.FS {
+func unfolded(t testing.TB) fs.FS {
 	t.Helper()
 	own := fstest.MapFS{}
 	for name, text := range templates.EmbeddedFiles() {

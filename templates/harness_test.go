@@ -66,7 +66,13 @@ func pages(t testing.TB) *templates.Set {
 // render returns the page as HTML.
 func render(t testing.TB, page any) string {
 	t.Helper()
-	set, b := pages(t), &strings.Builder{}
+	return renderWith(t, pages(t), page)
+}
+
+// renderWith returns the page as HTML, written by a set.
+func renderWith(t testing.TB, set *templates.Set, page any) string {
+	t.Helper()
+	b := &strings.Builder{}
 	var err error
 	switch page := page.(type) {
 	case templates.Login:

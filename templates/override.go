@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync"
 
+	"gatehouse.example/templates/internal/direct"
 	"gatehouse.example/templates/language"
 )
 
@@ -75,15 +76,36 @@ func (f files) replace(own fs.FS, name string) error {
 func (f files) pages(l *language.Language, shared, names []string) pages {
 	p := pages{}
 	for _, name := range names {
-		p[name] = sync.OnceValues(func() (*template.Template, error) {
-			page, err := f.parse(l, append([]string{"layout.html", name + ".html"}, shared...)...)
+		p[name] = sync.OnceValues(func() (page, error) {
+			names := append([]string{"layout.html", name + ".html"}, shared...)
+			parsed, err := f.parse(l, names...)
 			if err != nil {
-				return nil, fmt.Errorf("pages: the page %q: %w", name, err)
+				return page{}, fmt.Errorf("pages: the page %q: %w", name, err)
 			}
-			return page, nil
+			return page{parsed, f.direct(parsed, l, names)}, nil
 		})
 	}
 	return p
+}
+
+// direct returns what writes a page without html/template's interpreter, nil if there is nothing that
+// does: above all for a page with files of the operator's, which may use everything that html/template
+// has.
+func (f files) direct(page *template.Template, l *language.Language, names []string) *direct.Page {
+	if slices.ContainsFunc(names, f.replaced) {
+		return nil
+	}
+	d, err := direct.New(page, functions(l))
+	if err != nil {
+		return nil
+	}
+	return d
+}
+
+// replaced reports whether a file is the operator's.
+func (f files) replaced(name string) bool {
+	ours, err := embedded.ReadFile("pages/" + name)
+	return err != nil || string(ours) != f[name]
 }
 
 // check parses every page and returns the mistake in the first that has one. What parses in

@@ -5,11 +5,13 @@ import (
 	"html/template"
 	"net/url"
 	"strings"
+	"time"
 
 	"gatehouse.example/templates/language"
 )
 
-// functions are what the pages call: say writes a sentence, and the others make its values.
+// functions are what the pages call: say writes a sentence, and the others make its values. Their types
+// are those that package direct knows.
 func functions(l *language.Language) template.FuncMap {
 	return template.FuncMap{
 		"say": func(text any, values ...any) (template.HTML, error) {
@@ -20,16 +22,18 @@ func functions(l *language.Language) template.FuncMap {
 			t, err := textOf(l, text, values)
 			return l.Plain(t), err
 		},
-		"name": func(s string) language.Marked { return language.Marked{Class: "name", Text: s} },
-		"host": func(s string) language.Marked { return language.Marked{Class: "host", Text: s} },
-		"uri":  func(s string) language.Marked { return language.Marked{Class: "uri", Text: s} },
-		"code": func(s string) language.Code { return language.Code(s) },
-		"list": listOf,
-		"link": link,
-		"api":  apiLink,
-		"day":  language.Day,
+		"name": func(s string) any { return language.Marked{Class: "name", Text: s} },
+		"host": func(s string) any { return language.Marked{Class: "host", Text: s} },
+		"uri":  func(s string) any { return language.Marked{Class: "uri", Text: s} },
+		"code": func(s string) any { return language.Code(s) },
+		"list": func(names []string) any { return listOf(names) },
+		"link": func(to string) any { return link(to) },
+		"api":  func(path string) any { return apiLink(path) },
+		"day":  func(t time.Time) any { return language.Day(t) },
 
-		"moment": language.Moment,
+		"moment": func(t time.Time) any { return language.Moment(t) },
+		// instant is what programs read of a time (HTML, section 4.5.14).
+		"instant": func(t time.Time) any { return t.UTC().Format(time.RFC3339) },
 	}
 }
 

@@ -26,7 +26,9 @@ import (
 	"html/template"
 	"io"
 	"strings"
+	"sync"
 
+	"gatehouse.example/templates/internal/direct"
 	"gatehouse.example/templates/language"
 )
 
@@ -48,7 +50,13 @@ type Set struct {
 }
 
 // pages are the pages in one language, by name. Each is parsed at its first use.
-type pages map[string]func() (*template.Template, error)
+type pages map[string]func() (page, error)
+
+// page is a parsed page. If direct is not nil, that writes the same.
+type page struct {
+	*template.Template
+	direct *direct.Page
+}
 
 // setNames are the pages of a Set. Each has a sample in samples.
 var setNames = []string{
@@ -153,13 +161,35 @@ func (s *Set) render(w io.Writer, page, title string, view any) error {
 	if err != nil {
 		return fmt.Errorf("templates: %w", err)
 	}
-	var b bytes.Buffer
+	b := buffers.Get().(*bytes.Buffer)
+	defer keep(b)
 	b.Grow(len(s.style) + pageRoom)
-	if err := parsed.Execute(&b, d); err != nil {
+	if err := parsed.write(b, d); err != nil {
 		return fmt.Errorf("templates: render %q: %w", title, err)
 	}
 	if _, err := w.Write(b.Bytes()); err != nil {
 		return fmt.Errorf("templates: write %q: %w", title, err)
 	}
 	return nil
+}
+
+// write writes the page with data.
+func (p page) write(b *bytes.Buffer, data any) error {
+	if p.direct != nil && p.direct.Execute(b, data) == nil {
+		return nil
+	}
+	b.Reset()
+	return p.Execute(b, data)
+}
+
+// buffers are for pages that are being written.
+var buffers = sync.Pool{New: func() any { return new(bytes.Buffer) }}
+
+// keep returns a buffer to the pool, unless it is much larger than most pages.
+func keep(b *bytes.Buffer) {
+	const most = 64 << 10
+	if b.Cap() <= most {
+		b.Reset()
+		buffers.Put(b)
+	}
 }

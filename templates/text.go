@@ -21,6 +21,13 @@ const maxMarks = 2
 // direction override), blanks that look like letters, repeated spaces and excess combining
 // marks.
 func clean(s string) string {
+	if isClean(s) {
+		return s
+	}
+	return cleanRunes(s)
+}
+
+func cleanRunes(s string) string {
 	var b strings.Builder
 	marks, space := 0, false
 	for _, r := range s {
@@ -46,6 +53,18 @@ func clean(s string) string {
 	return b.String()
 }
 
+// isClean reports whether a text is ASCII that clean leaves as it is. Most texts are.
+func isClean(s string) bool {
+	space := true // what stands before is a space, or the beginning
+	for i := range len(s) {
+		if s[i] < ' ' || s[i] > '~' || s[i] == ' ' && space {
+			return false
+		}
+		space = s[i] == ' '
+	}
+	return s == "" || !space
+}
+
 // invisible reports whether a character cannot be seen but changes the text around it.
 func invisible(r rune) bool {
 	switch r {
@@ -59,6 +78,9 @@ func invisible(r rune) bool {
 func shorten(s string, max int) string {
 	// A character has at most four bytes. Cutting first bounds the work for a long s.
 	cut := clean(firstBytes(s, max*16))
+	if len(cut) <= max && len(s) <= max*16 {
+		return cut
+	}
 	if runes := []rune(cut); len(runes) > max {
 		return string(runes[:max-1]) + "…"
 	} else if len(s) > max*16 {
@@ -73,9 +95,13 @@ func address(s string) string {
 	if len(s) > 2*maxURI {
 		s = s[:maxURI] + "…" + s[len(s)-maxURI:]
 	}
-	runes := []rune(clean(s))
+	s = clean(s)
+	if len(s) <= maxURI {
+		return s
+	}
+	runes := []rune(s)
 	if len(runes) <= maxURI {
-		return string(runes)
+		return s
 	}
 	half := maxURI / 2
 	return string(runes[:half]) + "…" + string(runes[len(runes)-half:])

@@ -19,11 +19,13 @@ package language
 import (
 	"embed"
 	"fmt"
+	"hash/maphash"
 	"io/fs"
 	"path"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"golang.org/x/text/language"
 )
@@ -163,6 +165,29 @@ func Choose(accept string) *Language {
 	if accept == "" || len(accept) > maxAcceptLanguage {
 		return English()
 	}
+	place := &choices[maphash.String(choicesSeed, accept)%uint64(len(choices))]
+	if known := place.Load(); known != nil && known.accept == accept {
+		return known.language
+	}
+	known := &choice{strings.Clone(accept), choose(accept)}
+	place.Store(known)
+	return known.language
+}
+
+// choice is the language of an Accept-Language header.
+type choice struct {
+	accept   string
+	language *Language
+}
+
+// choices has the languages of headers that were read before: browsers send few different ones. They
+// never change, so one may only be replaced by another one.
+var (
+	choices     [128]atomic.Pointer[choice]
+	choicesSeed = maphash.MakeSeed()
+)
+
+func choose(accept string) *Language {
 	wanted, _, err := language.ParseAcceptLanguage(accept)
 	if err != nil {
 		return English()

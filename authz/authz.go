@@ -70,7 +70,8 @@ type Server struct {
 	people        *people.Directory
 	clients       *dcr.Clients
 	pages         *templates.Set
-	egress        *egress // nil: the public web is assumed to be reachable
+	pagePolicy    []string // their Content-Security-Policy, the value of the header
+	egress        *egress  // nil: the public web is assumed to be reachable
 	cookies       cookies
 	providers     providers
 	router        http.Handler
@@ -108,6 +109,7 @@ func prepare(cfg Config, before *Server) (*Server, error) {
 	if s.pages, err = s.cfg.Pages.Pages(); err != nil {
 		return nil, fmt.Errorf("authz: %w", err)
 	}
+	s.pagePolicy = []string{s.pages.ContentSecurityPolicy()}
 	s.providers, err = newProviders(cfg, before)
 	return s, err
 }

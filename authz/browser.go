@@ -10,6 +10,7 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -65,11 +66,20 @@ func (c cookies) end(w http.ResponseWriter, base string) {
 // get returns the value of a cookie, and "" if there are two of one name: then a third party
 // set one of them.
 func (c cookies) get(r *http.Request, base string) string {
-	found := r.CookiesNamed(c.name(base))
+	found := cookiesNamed(r, c.name(base))
 	if len(found) != 1 || len(found[0].Value) > 128 {
 		return ""
 	}
 	return found[0].Value
+}
+
+// cookiesNamed returns the cookies of a request with a name. It looks for the name before net/http reads
+// the cookies: most names that are asked for are not there.
+func cookiesNamed(r *http.Request, name string) []*http.Cookie {
+	if !slices.ContainsFunc(r.Header["Cookie"], func(line string) bool { return strings.Contains(line, name) }) {
+		return nil
+	}
+	return r.CookiesNamed(name)
 }
 
 const (

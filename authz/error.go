@@ -175,19 +175,27 @@ func (s *Server) internal(r *http.Request, err error) *apiError {
 func (s *Server) page(h handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s.pageHeaders(w.Header())
-		err := h(w, r)
-		var redirected *redirectedError
-		switch {
-		case err == nil:
-		case errors.As(err, &redirected) && (redirected.acted || redirected.to.trusted()):
-			s.logRefusal(r, http.StatusSeeOther, redirected.code, redirected.description, nil)
-			s.sendError(w, redirected)
-		case redirected != nil:
-			s.writePageError(w, r, untrusted(redirected, s.cfg.Issuer))
-		default:
-			s.writePageError(w, r, err)
+		page := &pageWriter{ResponseWriter: w}
+		if err := h(page, r); err != nil {
+			s.sendPageError(page, r, err)
 		}
+		page.end()
 	})
+}
+
+// sendPageError redirects an error to the client where that is allowed, and otherwise renders it as a
+// page.
+func (s *Server) sendPageError(w http.ResponseWriter, r *http.Request, err error) {
+	var redirected *redirectedError
+	switch {
+	case errors.As(err, &redirected) && (redirected.acted || redirected.to.trusted()):
+		s.logRefusal(r, http.StatusSeeOther, redirected.code, redirected.description, nil)
+		s.sendError(w, redirected)
+	case redirected != nil:
+		s.writePageError(w, r, untrusted(redirected, s.cfg.Issuer))
+	default:
+		s.writePageError(w, r, err)
+	}
 }
 
 func (s *Server) writePageError(w http.ResponseWriter, r *http.Request, err error) {

@@ -2,6 +2,7 @@ package authz
 
 import (
 	"context"
+	"encoding/json"
 	"strconv"
 	"time"
 
@@ -123,4 +124,11 @@ func (s *Server) Firsts() int {
 	s.requests.precedence.mu.Lock()
 	defer s.requests.precedence.mu.Unlock()
 	return s.requests.precedence.first
+}
+
+// TokenAnswer returns an answer of the token endpoint as the server writes it, and as encoding/json does.
+func TokenAnswer(access, refresh, scope string, expires int64) (own, library []byte, err error) {
+	t := tokenResponse{AccessToken: access, TokenType: "Bearer", ExpiresIn: expires, RefreshToken: refresh, Scope: scope}
+	library, err = json.Marshal(t)
+	return t.append(nil), library, err
 }

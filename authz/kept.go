@@ -71,7 +71,7 @@ func (s *Server) rekeep(w http.ResponseWriter, r *http.Request, t storage.Transa
 // keptTransaction returns the sealed transaction in the cookie of the browser, or nil if
 // there is none. Two cookies of one name count as none.
 func (s *Server) keptTransaction(r *http.Request, id string) []byte {
-	found := r.CookiesNamed(s.cookies.name(keptCookie + id))
+	found := cookiesNamed(r, s.cookies.name(keptCookie+id))
 	if len(found) != 1 || len(found[0].Value) > maxKept {
 		return nil
 	}
@@ -85,7 +85,7 @@ func (s *Server) keptTransaction(r *http.Request, id string) []byte {
 
 // dropCookie removes a cookie from the browser if the request has it.
 func (s *Server) dropCookie(w http.ResponseWriter, r *http.Request, name string) {
-	if len(r.CookiesNamed(name)) > 0 {
+	if len(cookiesNamed(r, name)) > 0 {
 		http.SetCookie(w, &http.Cookie{Name: name, Path: "/", MaxAge: -1, HttpOnly: true, Secure: s.cookies.secure, SameSite: http.SameSiteLaxMode})
 	}
 }

@@ -76,8 +76,9 @@ func (p proven) location(issuer string, parameters url.Values) string {
 // send redirects with 303, which makes the browser send a GET without the body of its POST
 // (RFC 9700 section 4.12).
 func (s *Server) send(w http.ResponseWriter, to proven, parameters url.Values) {
-	w.Header().Set("Location", to.location(s.cfg.Issuer, parameters))
-	w.Header().Set("Referrer-Policy", "no-referrer")
+	h := w.Header()
+	h["Location"] = []string{to.location(s.cfg.Issuer, parameters)}
+	h["Referrer-Policy"] = valueNoReferrer
 	w.WriteHeader(http.StatusSeeOther)
 }
 
@@ -107,6 +108,6 @@ func untrusted(e *redirectedError, issuer string) *displayedError {
 
 // seeOther redirects the browser to a page of this server.
 func seeOther(w http.ResponseWriter, location string) {
-	w.Header().Set("Location", location)
+	w.Header()["Location"] = []string{location}
 	w.WriteHeader(http.StatusSeeOther)
 }

@@ -234,16 +234,16 @@ func (c cors) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // looks at Sec-Fetch-Site first, would refuse them from every browser without that header.
 func (s *Server) pageHeaders(h http.Header) {
 	noStore(h)
-	h.Set("Content-Type", "text/html; charset=utf-8")
-	h.Set("Content-Security-Policy", s.pages.ContentSecurityPolicy())
-	h.Set("X-Frame-Options", "DENY")
-	h.Set("Referrer-Policy", "same-origin")
+	h["Content-Type"] = valueHTML
+	h["Content-Security-Policy"] = s.pagePolicy
+	h["X-Frame-Options"] = valueDeny
+	h["Referrer-Policy"] = valueSameOrigin
 	// There is no Cross-Origin-Opener-Policy: a client that opened the page in a pop-up would
 	// lose its window, and with it the answer.
-	h.Set("Cross-Origin-Resource-Policy", "same-origin")
-	h.Set("Permissions-Policy", "camera=(), geolocation=(), microphone=(), payment=(), usb=()")
+	h["Cross-Origin-Resource-Policy"] = valueSameOrigin
+	h["Permissions-Policy"] = valuePermissions
 	if s.cookies.secure {
-		h.Set("Strict-Transport-Security", "max-age=31536000")
+		h["Strict-Transport-Security"] = valueTransport
 	}
 }
 

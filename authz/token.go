@@ -4,11 +4,13 @@ import (
 	"errors"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	"gatehouse.example/authz/internal/engine"
 	"gatehouse.example/authz/internal/people"
+	"gatehouse.example/internal/appendjson"
 	"gatehouse.example/metadata"
 	"gatehouse.example/storage"
 )
@@ -28,17 +30,17 @@ func (s *Server) token(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	grant, ok := map[string]func(*Server, *http.Request, *resourceSet, storage.Client, form) (tokenResponse, error){
-		metadata.GrantAuthorizationCode: (*Server).redeem,
-		metadata.GrantRefreshToken:      (*Server).refresh,
-	}[f.get("grant_type")]
-	switch {
-	case f.get("grant_type") == "":
+	kind, grant := f.get("grant_type"), s.redeem
+	switch kind {
+	case metadata.GrantAuthorizationCode:
+	case metadata.GrantRefreshToken:
+		grant = s.refresh
+	case "":
 		return invalidRequest("the parameter grant_type is missing")
-	case !ok:
+	default:
 		return refuse(codeUnsupportedGrantType, "grant_type must be authorization_code or refresh_token")
 	}
-	sawGrant(r, f.get("grant_type"))
+	sawGrant(r, kind)
 	client, err := s.authenticate(r, f, s.urls.token)
 	if err != nil {
 		return err
@@ -47,16 +49,28 @@ func (s *Server) token(w http.ResponseWriter, r *http.Request) error {
 	if err := s.clientLimit(r, client); err != nil {
 		return err
 	}
-	if !slices.Contains(client.Metadata.GrantTypes, f.get("grant_type")) {
-		return refuse(codeUnauthorizedClient, "the client did not register the grant type %s", f.get("grant_type"))
+	if !slices.Contains(client.Metadata.GrantTypes, kind) {
+		return refuse(codeUnauthorizedClient, "the client did not register the grant type %s", kind)
 	}
-	response, err := grant(s, r, s.resources.take(r.Context()), client, f)
+	response, err := grant(r, s.resources.take(r.Context()), client, f)
 	if err != nil {
 		return err
 	}
 	s.chores.clientUsed(client)
-	writeJSON(w, http.StatusOK, response)
+	writeBody(w, http.StatusOK, response.append(make([]byte, 0, 1024)))
 	return nil
+}
+
+// append appends the answer as encoding/json writes it.
+func (t tokenResponse) append(dst []byte) []byte {
+	dst = appendjson.String(append(dst, `{"access_token":`...), t.AccessToken)
+	dst = appendjson.String(append(dst, `,"token_type":`...), t.TokenType)
+	dst = strconv.AppendInt(append(dst, `,"expires_in":`...), t.ExpiresIn, 10)
+	if t.RefreshToken != "" {
+		dst = appendjson.String(append(dst, `,"refresh_token":`...), t.RefreshToken)
+	}
+	dst = appendjson.String(append(dst, `,"scope":`...), t.Scope)
+	return append(dst, '}')
 }
 
 // accessExpiry returns the end of an access token issued now: after its own lifetime, and

@@ -1,23 +1,19 @@
 package middleware
 
 import (
-	"crypto/sha256"
 	"encoding/binary"
 	"sync/atomic"
 	"time"
+
+	"gatehouse.example/internal/fingerprint"
 )
 
 // defaultCachedTokens is the default of [Config.CachedTokens].
 const defaultCachedTokens = 8192
 
-// digest is the SHA-256 of a whole token, from which the token cannot be derived.
-type digest = [sha256.Size]byte
-
-// digestOf hashes a token. Most tokens fit the buffer on the stack.
-func digestOf(token string) digest {
-	var short [1 << 10]byte
-	return sha256.Sum256(append(short[:0], token...))
-}
+// digest identifies a token, or something else that must not be derived from it: a
+// fingerprint, or a SHA-256 where the text has several parts.
+type digest = fingerprint.Print
 
 // ways is the number of places for an entry.
 const ways = 4

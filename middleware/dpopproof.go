@@ -11,6 +11,8 @@ import (
 
 	"github.com/go-jose/go-jose/v4"
 	"github.com/go-jose/go-jose/v4/json"
+
+	"gatehouse.example/internal/fingerprint"
 )
 
 // maxProofID is the maximum size of "jti" in a proof, in bytes.
@@ -60,7 +62,7 @@ func (d *dpop) check(r *http.Request, proof, raw string, token *Token) (c proofC
 	if err != nil {
 		return c, ends, badProof("The proof is not a signed JWT.")
 	}
-	head := digestOf(parts.head)
+	head := fingerprint.Of(parts.head)
 	key, known := d.known(head)
 	if !known {
 		if key, err = readProofKey(parts.head, d.algorithms); err != nil {

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"strings"
 	"time"
+
+	"gatehouse.example/internal/fingerprint"
 )
 
 var (
@@ -86,7 +88,7 @@ func (g *Guard) verifyAny(ctx context.Context, raw string) (*Token, error) {
 	if len(raw) > g.maxToken {
 		return nil, invalid("The access token is too long.")
 	}
-	id, now := digestOf(raw), g.now()
+	id, now := fingerprint.Of(raw), g.now()
 	if v := g.verified.get(id, now); v != nil && v.holds(now) {
 		return v.token, nil
 	}

@@ -64,9 +64,12 @@ func identityHeaders(t *middleware.Token) http.Header {
 // another charset (RFC 9110 section 5.5).
 func visible(text string) string {
 	const hex = "0123456789ABCDEF"
+	if !strings.ContainsFunc(text, hidden) {
+		return text // as nearly all are
+	}
 	var b strings.Builder
 	for i := range len(text) {
-		if c := text[i]; c > ' ' && c < 0x7f && c != '%' {
+		if c := text[i]; !hidden(rune(c)) {
 			b.WriteByte(c)
 		} else {
 			b.Write([]byte{'%', hex[c>>4], hex[c&15]})
@@ -74,3 +77,6 @@ func visible(text string) string {
 	}
 	return b.String()
 }
+
+// hidden reports whether a character is encoded.
+func hidden(c rune) bool { return c <= ' ' || c >= 0x7f || c == '%' }

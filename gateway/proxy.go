@@ -32,6 +32,11 @@ var (
 // retryAfter is the Retry-After for requests that the upstream did not answer, in seconds.
 const retryAfter = 5
 
+// flushPause is how long a part of a body of known length may wait for the next one. Most such bodies
+// come as a whole, and then header and body go out at once. The proxy forwards streams of events and
+// bodies of unknown length without waiting in any case.
+const flushPause = 10 * time.Millisecond
+
 // newTransport returns the default transport to the upstream. It does not limit the time of a
 // response, because tools may be slow.
 func newTransport(settings *tls.Config) http.RoundTripper {
@@ -81,7 +86,8 @@ func (u untraced) Value(key any) any {
 func (g *Gateway) newProxy(transport http.RoundTripper) *httputil.ReverseProxy {
 	return &httputil.ReverseProxy{
 		Transport:      reopening{silent{transport}},
-		FlushInterval:  -1, // streams are forwarded without buffering
+		FlushInterval:  flushPause,
+		BufferPool:     &buffers{},
 		Rewrite:        g.rewrite,
 		ModifyResponse: g.admitAnswer,
 		ErrorHandler:   g.failed,
@@ -111,7 +117,9 @@ func (g *Gateway) forward(w http.ResponseWriter, r *http.Request) {
 		_ = http.NewResponseController(w).EnableFullDuplex() // fails only where it is always on
 	}
 	r.Header.Del("Upgrade") // RFC 9110 section 7.8: a server MAY ignore it
+	defer v.end(w)
 	g.proxy.ServeHTTP(w, r)
+	v.whole = true
 }
 
 // identify returns the headers with the identity of the caller with a token, for a request unless
@@ -186,7 +194,9 @@ func (g *Gateway) admitAnswer(res *http.Response) error {
 	if err := g.relocate(res); err != nil {
 		return err
 	}
-	visitOf(res.Request.Context()).leave(res.Request, res.Header)
+	v := visitOf(res.Request.Context())
+	v.leave(res.Request, res.Header)
+	v.answered = true
 	media, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type")) // the guard ignores parameters, too
 	res.Body = &answer{ReadCloser: res.Body, request: res.Request, log: g.log, events: media == "text/event-stream"}
 	return nil

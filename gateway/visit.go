@@ -15,6 +15,8 @@ type visit struct {
 	identity http.Header   // the headers with the identity of the caller
 	body     *arrival.Body // nil without a body
 	streams  bool          // whether the body is forwarded while it arrives
+	answered bool          // whether the upstream gave an answer that can be forwarded
+	whole    bool          // whether there is nothing more to forward
 }
 
 type visitKey struct{}
@@ -28,6 +30,14 @@ func visitOf(ctx context.Context) *visit {
 // begin returns the request for the guard.
 func (v *visit) begin(r *http.Request) *http.Request {
 	return r.WithContext(context.WithValue(r.Context(), visitKey{}, v))
+}
+
+// end sends what has arrived of an answer that broke off, with which the proxy panics. Without an
+// answer at all, a client could take the request for one that was never read, and send it again.
+func (v *visit) end(w http.ResponseWriter) {
+	if v.answered && !v.whole {
+		_ = http.NewResponseController(w).Flush() // fails only when the client is gone
+	}
 }
 
 // leave closes the connection after a response that comes before the end of the request body:

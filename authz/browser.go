@@ -10,7 +10,6 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
-	"slices"
 	"strings"
 	"time"
 
@@ -50,36 +49,22 @@ func (c cookies) name(base string) string {
 }
 
 func (c cookies) set(w http.ResponseWriter, base, value string, maxAge time.Duration) {
-	http.SetCookie(w, &http.Cookie{
-		Name: c.name(base), Value: value, Path: "/", MaxAge: int(maxAge.Seconds()),
-		HttpOnly: true, Secure: c.secure, SameSite: http.SameSiteLaxMode,
-	})
+	setCookie(w, c.name(base), value, int(maxAge.Seconds()), c.secure)
 }
 
 // end removes a cookie from the browser.
 func (c cookies) end(w http.ResponseWriter, base string) {
-	http.SetCookie(w, &http.Cookie{
-		Name: c.name(base), Path: "/", MaxAge: -1, HttpOnly: true, Secure: c.secure, SameSite: http.SameSiteLaxMode,
-	})
+	setCookie(w, c.name(base), "", 0, c.secure)
 }
 
 // get returns the value of a cookie, and "" if there are two of one name: then a third party
 // set one of them.
 func (c cookies) get(r *http.Request, base string) string {
-	found := cookiesNamed(r, c.name(base))
-	if len(found) != 1 || len(found[0].Value) > 128 {
+	value := onlyCookie(r, c.name(base))
+	if len(value) > 128 {
 		return ""
 	}
-	return found[0].Value
-}
-
-// cookiesNamed returns the cookies of a request with a name. It looks for the name before net/http reads
-// the cookies: most names that are asked for are not there.
-func cookiesNamed(r *http.Request, name string) []*http.Cookie {
-	if !slices.ContainsFunc(r.Header["Cookie"], func(line string) bool { return strings.Contains(line, name) }) {
-		return nil
-	}
-	return r.CookiesNamed(name)
+	return value
 }
 
 const (

@@ -3,6 +3,7 @@ package authz
 import (
 	"context"
 	"encoding/json"
+	"net/http"
 	"strconv"
 	"time"
 
@@ -131,4 +132,12 @@ func TokenAnswer(access, refresh, scope string, expires int64) (own, library []b
 	t := tokenResponse{AccessToken: access, TokenType: "Bearer", ExpiresIn: expires, RefreshToken: refresh, Scope: scope}
 	library, err = json.Marshal(t)
 	return t.append(nil), library, err
+}
+
+// CookieNamed returns what the server reads of the cookies of a request.
+func CookieNamed(r *http.Request, name string) (first string, n int) { return cookieNamed(r, name) }
+
+// SetCookie sets a cookie as the server does.
+func SetCookie(w http.ResponseWriter, name, value string, seconds int, secure bool) {
+	setCookie(w, name, value, seconds, secure)
 }

@@ -138,9 +138,9 @@ func (ff formFilter) parse(raw string) (form, error) {
 	if strings.Count(raw, "&") >= maxParameters {
 		return form{}, fmt.Errorf("there are more than %d parameters", maxParameters)
 	}
-	f := form{parameters: make([]sent, 0, 8)}
+	f, room := form{parameters: make([]sent, 0, 8)}, make([]string, 8)
 	for pair := range strings.SplitSeq(raw, "&") {
-		if !f.add(ff, pair) {
+		if !f.add(ff, pair, &room) {
 			return form{}, fmt.Errorf("the parameters are not properly form-urlencoded")
 		}
 	}
@@ -159,8 +159,8 @@ func (ff formFilter) parse(raw string) (form, error) {
 }
 
 // add adds a parameter if the filter has it. It reports whether the pair is well-formed, by the rules
-// of [url.ParseQuery].
-func (f *form) add(ff formFilter, pair string) bool {
+// of [url.ParseQuery]. The first value of a parameter gets its place from room, while there is any.
+func (f *form) add(ff formFilter, pair string, room *[]string) bool {
 	if pair == "" {
 		return true
 	}
@@ -182,7 +182,11 @@ func (f *form) add(ff formFilter, pair string) bool {
 			return true
 		}
 	}
-	f.parameters = append(f.parameters, sent{name, []string{value}})
+	var values []string
+	if len(*room) > 0 {
+		values, *room = (*room)[:0:1], (*room)[1:]
+	}
+	f.parameters = append(f.parameters, sent{name, append(values, value)})
 	return true
 }
 

@@ -71,11 +71,11 @@ func (s *Server) rekeep(w http.ResponseWriter, r *http.Request, t storage.Transa
 // keptTransaction returns the sealed transaction in the cookie of the browser, or nil if
 // there is none. Two cookies of one name count as none.
 func (s *Server) keptTransaction(r *http.Request, id string) []byte {
-	found := cookiesNamed(r, s.cookies.name(keptCookie+id))
-	if len(found) != 1 || len(found[0].Value) > maxKept {
+	value := onlyCookie(r, s.cookies.name(keptCookie+id))
+	if len(value) > maxKept {
 		return nil
 	}
-	_, sealed, _ := strings.Cut(found[0].Value, ".")
+	_, sealed, _ := strings.Cut(value, ".")
 	raw, err := base64.RawURLEncoding.DecodeString(sealed)
 	if err != nil {
 		return nil
@@ -85,8 +85,8 @@ func (s *Server) keptTransaction(r *http.Request, id string) []byte {
 
 // dropCookie removes a cookie from the browser if the request has it.
 func (s *Server) dropCookie(w http.ResponseWriter, r *http.Request, name string) {
-	if len(cookiesNamed(r, name)) > 0 {
-		http.SetCookie(w, &http.Cookie{Name: name, Path: "/", MaxAge: -1, HttpOnly: true, Secure: s.cookies.secure, SameSite: http.SameSiteLaxMode})
+	if _, n := cookieNamed(r, name); n > 0 {
+		setCookie(w, name, "", 0, s.cookies.secure)
 	}
 }
 

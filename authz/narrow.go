@@ -30,8 +30,10 @@ func (s *resourceSet) narrow(g storage.Grant, h people.Holder, f form, scope str
 	if problem != "" {
 		return narrowed{}, refuse(codeInvalidTarget, "%s", problem)
 	}
-	if served := s.served(consented); len(granted) == 0 && len(served) > 0 {
-		return narrowed{}, lostAll(served)
+	if len(granted) == 0 {
+		if served := s.served(consented); len(served) > 0 {
+			return narrowed{}, lostAll(served)
+		}
 	}
 	if len(named) == 0 {
 		if named, err = unnamed(g, granted); err != nil {

@@ -27,7 +27,11 @@ func (a Allow) admits(p people.Person) bool {
 // change: it is good for more again when the person gets a group back. Without a rule about
 // people it is the same for every person, and h is not looked at.
 func (s *resourceSet) goodFor(a storage.Access, h people.Holder) (storage.Access, error) {
-	served := s.served(a)
+	return s.goodOf(s.served(a), h)
+}
+
+// goodOf is goodFor for what is configured of a.
+func (s *resourceSet) goodOf(served storage.Access, h people.Holder) (storage.Access, error) {
 	switch {
 	case !s.personal(served):
 		return served, nil
@@ -41,14 +45,15 @@ func (s *resourceSet) goodFor(a storage.Access, h people.Holder) (storage.Access
 
 // goodForUser is goodFor for a person whose record was read just now.
 func (s *Server) goodForUser(ctx context.Context, set *resourceSet, user storage.User, a storage.Access) (storage.Access, error) {
-	if !set.personal(set.served(a)) {
-		return set.goodFor(a, people.Holder{})
+	served := set.served(a)
+	if !set.personal(served) {
+		return served, nil
 	}
 	p, err := s.people.Of(ctx, user)
 	if err != nil {
 		return nil, err
 	}
-	return set.goodFor(a, people.Holder{Known: true, Gone: user.Disabled, Person: p})
+	return set.goodOf(served, people.Holder{Known: true, Gone: user.Disabled, Person: p})
 }
 
 // isPersonal reports whether a live grant is only good for something, or its tokens only say what

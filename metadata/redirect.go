@@ -3,9 +3,11 @@ package metadata
 import (
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"net/url"
 	"slices"
 	"strings"
+	"sync/atomic"
 )
 
 // ErrRedirectURI reports that a redirect URI may not be registered or used. Errors of
@@ -86,6 +88,31 @@ func forbiddenScheme(scheme string) bool {
 // dangerous (OAuth 2.1 section 2.3.1, RFC 8252 section 7, RFC 9700 section 4.1.3). The host of
 // a web URI must be spelled as browsers spell it; see [CheckHost].
 func ParseRedirect(raw string) (RedirectURI, error) {
+	place := &redirects[maphash.String(redirectsSeed, raw)%uint64(len(redirects))]
+	if known := place.Load(); known != nil && known.Raw == raw {
+		return *known, nil
+	}
+	if len(raw) > maxKnown {
+		return parseNewRedirect(raw)
+	}
+	parsed, err := parseNewRedirect(strings.Clone(raw)) // raw may be a part of a large request
+	if err == nil {
+		place.Store(&parsed)
+	}
+	return parsed, err
+}
+
+// redirects has URIs that were parsed before: one code flow parses its own four times. What a URI means
+// never changes, so one may only be replaced by another one.
+var (
+	redirects     [256]atomic.Pointer[RedirectURI]
+	redirectsSeed = maphash.MakeSeed()
+)
+
+// maxKnown is the greatest length of a URI that is kept, in bytes.
+const maxKnown = 256
+
+func parseNewRedirect(raw string) (RedirectURI, error) {
 	u, why := parseRedirect(raw)
 	var kind RedirectKind
 	if why == "" {

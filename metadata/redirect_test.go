@@ -2,6 +2,7 @@ package metadata_test
 
 import (
 	"errors"
+	"fmt"
 	"regexp"
 	"strings"
 	"testing"
@@ -214,4 +215,25 @@ func FuzzMatchRedirect(f *testing.F) {
 			}
 		}
 	})
+}
+
+// TestRedirectAgain: a redirect URI means the same when it is parsed again, in any order of others.
+func TestRedirectAgain(t *testing.T) {
+	t.Parallel()
+	for round := range 2 {
+		for i := range 1000 {
+			port := 1024 + i
+			for raw, host := range map[string]string{
+				fmt.Sprintf("http://127.0.0.1:%d/callback", port):         fmt.Sprintf("127.0.0.1:%d", port),
+				fmt.Sprintf("https://app%d.example.com/callback", port):   fmt.Sprintf("app%d.example.com", port),
+				fmt.Sprintf("com.example.app%d:/%0300d", port, i):         fmt.Sprintf("com.example.app%d:", port),
+				fmt.Sprintf("https://app%d.example.com/callback#x", port): "",
+			} {
+				uri, err := metadata.ParseRedirect(raw)
+				if (err == nil) != (host != "") || err == nil && (uri.Raw != raw || uri.Host() != host) {
+					t.Fatalf("round %d: %s is %v, %v", round, raw, uri, err)
+				}
+			}
+		}
+	}
 }

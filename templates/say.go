@@ -84,14 +84,18 @@ func shownLink(to, text string) language.Element {
 func (d document) Choice() template.HTML {
 	var b strings.Builder
 	ask, back := escaped(d.Action+"?language="), escaped("&return="+url.QueryEscape(d.Return))
+	b.Grow(len(d.Languages) * (len(ask) + len(back) + 128))
 	for _, l := range d.Languages {
-		current := ""
-		if l.Tag == d.Language.Tag {
-			current = ` aria-current="true"`
-		}
 		tag := escaped(l.Tag)
-		b.WriteString(`<a href="` + ask + tag + back + `" rel="nofollow" lang="` + tag + `" hreflang="` + tag + `" dir="` + l.Direction + `"` + current + `>`)
-		b.WriteString(template.HTMLEscapeString(l.Name) + "</a> ")
+		for _, part := range [...]string{`<a href="`, ask, tag, back, `" rel="nofollow" lang="`, tag, `" hreflang="`, tag, `" dir="`, l.Direction, `"`} {
+			b.WriteString(part)
+		}
+		if l.Tag == d.Language.Tag {
+			b.WriteString(` aria-current="true"`)
+		}
+		b.WriteByte('>')
+		b.WriteString(template.HTMLEscapeString(l.Name))
+		b.WriteString("</a> ")
 	}
 	return template.HTML(b.String())
 }

@@ -99,9 +99,13 @@ func (l *Language) Plain(t Text) string {
 // that is missing there too is its id; [Language.Check] finds both.
 func (l *Language) HTML(t Text) template.HTML {
 	w := writer{language: l.orEnglish(), html: true}
+	w.Grow(usualText)
 	w.text(t)
 	return template.HTML(w.String())
 }
+
+// usualText is as long as most sentences with their values, in bytes.
+const usualText = 160
 
 func (l *Language) orEnglish() *Language {
 	if l == nil {

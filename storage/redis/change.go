@@ -27,6 +27,7 @@ type change struct {
 	cmd         *goredis.Cmd
 	listed      []storage.Listing // entries to be added first
 	forgettable bool
+	answersOK   bool // cmd is no script: it answers OK when it has changed something
 	// named are the replicas that have to confirm the change when not all servers follow: WAIT
 	// might count one that begins to follow again in place of one that has just stopped.
 	named []string
@@ -103,7 +104,7 @@ func (b *backend) sendGroup(ctx context.Context, c *change) error {
 
 // sendTo sends a change to one server, and waits until need replicas have confirmed it.
 func (b *backend) sendTo(ctx context.Context, server *goredis.Client, c *change, need int, first ...goredis.Cmder) error {
-	cmds := first
+	cmds := append(make([]goredis.Cmder, 0, len(first)+len(c.listed)+2), first...) // and a WAIT
 	for _, l := range c.listed {
 		cmds = append(cmds, once{indexAdd(ctx, l.Index, l.Entry)})
 	}
@@ -121,7 +122,7 @@ func (b *backend) sendTo(ctx context.Context, server *goredis.Client, c *change,
 			return fmt.Errorf("storage/redis: %s: %w: %w", c.what, storage.ErrUncertain, err)
 		}
 	}
-	if _, lost := c.cmd.Val().(string); lost {
+	if _, lost := c.found(); lost {
 		return nil
 	}
 	if err := j.confirmed.err(); err != nil {
@@ -131,14 +132,18 @@ func (b *backend) sendTo(ctx context.Context, server *goredis.Client, c *change,
 	return nil
 }
 
+// found returns what a script has found in place of what it should replace.
+func (c *change) found() (value string, found bool) {
+	value, found = c.cmd.Val().(string)
+	return value, found && !c.answersOK
+}
+
 // together sends commands in one round trip. Each has its own outcome. If the server refuses the
 // connection, for example because of a wrong password, that is the outcome of all: the client
 // would leave the commands without an error.
 func together(ctx context.Context, server goredis.UniversalClient, cmds ...goredis.Cmder) {
 	pipe := server.Pipeline()
-	for _, cmd := range cmds {
-		_ = pipe.Process(ctx, cmd) // only queued
-	}
+	_ = pipe.BatchProcess(ctx, cmds...) // only queued
 	_, err := pipe.Exec(ctx)
 	if err == nil || slices.ContainsFunc(cmds, func(cmd goredis.Cmder) bool { return cmd.Err() != nil }) {
 		return

@@ -44,7 +44,7 @@ type vouchHook struct {
 }
 
 // aboutKeys are the commands whose answers are checked.
-var aboutKeys = []string{"get", "del", "eval", "evalsha", "zadd", "zrem", "zrangebylex", "zrevrangebylex", "zcard", "scan"}
+var aboutKeys = []string{"get", "set", "del", "eval", "evalsha", "zadd", "zrem", "zrangebylex", "zrevrangebylex", "zcard", "scan"}
 
 // DialHook implements goredis.Hook.
 func (vouchHook) DialHook(next goredis.DialHook) goredis.DialHook { return next }

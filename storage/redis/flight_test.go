@@ -65,7 +65,7 @@ func (w *tower) answer(ctx context.Context, cmds []goredis.Cmder) {
 	var carried []string
 	for _, cmd := range cmds {
 		switch cmd.Name() {
-		case "get":
+		case "get", "set":
 			carried = append(carried, fmt.Sprint(cmd.Args()[1]))
 		case "evalsha":
 			carried = append(carried, fmt.Sprint(cmd.Args()[3]))

@@ -1,6 +1,7 @@
 package redis
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha1"
 	"encoding/hex"
@@ -60,8 +61,28 @@ func condition(c storage.Condition) string {
 	}
 }
 
-// Put implements [storage.Backend] with one EVALSHA, and an EVAL if the server does not have the
-// script yet.
+// putWay is a way to send a conditional write.
+type putWay int
+
+const (
+	putBySet      putWay = iota // SET with NX, which decides by itself if there is nothing
+	putByScript                 // EVALSHA
+	putWithScript               // EVAL, for a server that does not have the script yet
+)
+
+// putWays returns the ways in which a write is tried in turn. A SET costs the server a fraction of a
+// script. If something is there, it has done nothing, and the script finds out what that is: this
+// write itself, when it is sent again, or another one.
+func putWays(put storage.Put) []putWay {
+	if put.If == storage.Absent && put.On == "" {
+		return allPutWays
+	}
+	return allPutWays[putByScript:]
+}
+
+var allPutWays = []putWay{putBySet, putByScript, putWithScript}
+
+// Put implements [storage.Backend].
 func (b *backend) Put(ctx context.Context, put storage.Put) (storage.Item, error) {
 	if err := checkPut(put); err != nil {
 		return storage.Item{}, err
@@ -69,31 +90,36 @@ func (b *backend) Put(ctx context.Context, put storage.Put) (storage.Item, error
 	if put.Confirmation && b.group == nil && !b.standby.needed() {
 		return storage.Item{Data: put.Data, Version: put.Operation}, nil
 	}
-	cmd, err := b.runPut(ctx, "evalsha", putScriptSHA, put)
-	if goredis.HasErrorPrefix(err, "NOSCRIPT") {
-		cmd, err = b.runPut(ctx, "eval", putScript, put)
+	var c *change
+	var err error
+	for _, way := range putWays(put) {
+		c = way.change(ctx, put)
+		if err = b.send(ctx, c); !way.undecided(err) {
+			break
+		}
 	}
 	b.room.subtract(put)
+	if err != nil {
+		return storage.Item{}, b.putError(err)
+	}
+	if current, conflict := c.found(); conflict {
+		item, err := decodeItem(current)
+		return item, cmp.Or(err, storage.ErrConflict)
+	}
+	return storage.Item{Data: put.Data, Version: put.Operation}, nil
+}
+
+// putError maps the error of a conditional write.
+func (b *backend) putError(err error) error {
 	switch {
 	case errors.Is(err, storage.ErrFull):
 		b.room.refused()
-		return storage.Item{}, err
 	case goredis.HasErrorPrefix(err, "LINEAGE"):
-		return storage.Item{}, storage.ErrLineage
-	case errors.Is(err, storage.ErrNotFound):
-		return storage.Item{}, storage.ErrConflict
-	case err != nil:
-		return storage.Item{}, err
+		return storage.ErrLineage
+	case errors.Is(err, storage.ErrNotFound): // there is nothing to replace
+		return storage.ErrConflict
 	}
-	current, conflict := cmd.Val().(string)
-	if !conflict {
-		return storage.Item{Data: put.Data, Version: put.Operation}, nil
-	}
-	item, err := decodeItem(current)
-	if err != nil {
-		return storage.Item{}, err
-	}
-	return item, storage.ErrConflict
+	return err
 }
 
 func checkPut(put storage.Put) error {
@@ -103,8 +129,17 @@ func checkPut(put storage.Put) error {
 	return nil
 }
 
-func (b *backend) runPut(ctx context.Context, name, script string, put storage.Put) (*goredis.Cmd, error) {
+// change returns a write in one of its ways.
+func (way putWay) change(ctx context.Context, put storage.Put) *change {
 	c := &change{what: "put", key: put.Key, listed: put.Listed, forgettable: put.Forgettable}
+	if way == putBySet {
+		c.answersOK, c.cmd = true, setIfAbsent(ctx, put)
+		return c
+	}
+	name, script := "evalsha", putScriptSHA
+	if way == putWithScript {
+		name, script = "eval", putScript
+	}
 	c.script = func(at place) *goredis.Cmd {
 		replicated := "0"
 		if at.replicated {
@@ -113,8 +148,27 @@ func (b *backend) runPut(ctx context.Context, name, script string, put storage.P
 		return goredis.NewCmd(ctx, name, script, "1", put.Key, put.Operation[:], condition(put.If), lifetime(put.TTL), put.Data,
 			at.fence(put.On), replicated)
 	}
-	err := b.send(ctx, c)
-	return c.cmd, err
+	return c
+}
+
+// setIfAbsent returns the SET of a write.
+func setIfAbsent(ctx context.Context, put storage.Put) *goredis.Cmd {
+	value := append(append(make([]byte, 0, versionLen+len(put.Data)), put.Operation[:]...), put.Data...)
+	if put.TTL == 0 {
+		return goredis.NewCmd(ctx, "set", put.Key, value, "nx")
+	}
+	return goredis.NewCmd(ctx, "set", put.Key, value, "nx", "px", lifetime(put.TTL))
+}
+
+// undecided reports whether the outcome of a write, with its error, is left to the next way.
+func (way putWay) undecided(err error) bool {
+	switch {
+	case err == nil:
+		return false
+	case way == putBySet:
+		return errors.Is(err, storage.ErrNotFound) // the answer is nothing
+	}
+	return way == putByScript && goredis.HasErrorPrefix(err, "NOSCRIPT")
 }
 
 // fence returns the script's ARGV[5] for a write that relies on a lineage. No server has the

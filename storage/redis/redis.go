@@ -18,8 +18,9 @@
 //
 // An item is one string value: the operation id of the write that made it (16 bytes),
 // then the data. The conditional write is one script over one key, so it means the same
-// on one server, in a cluster and embedded, and so is an operation on the counts of a pool, which is
-// one value of constant size. There are no other scripts for records. An index is a sorted
+// on one server, in a cluster and embedded; where nothing may be there it is a SET with NX, and the
+// script only if that did nothing. An operation on the counts of a pool, which is one value of constant
+// size, is a script over one key too. There are no other scripts for records. An index is a sorted
 // set whose members all have score 0, which Redis keeps in byte order.
 //
 // Commands to one server that callers send at the same time share round trips; each has its own

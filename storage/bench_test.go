@@ -1,9 +1,11 @@
 package storage_test
 
 import (
+	"errors"
 	"testing"
 	"time"
 
+	"gatehouse.example/metadata"
 	"gatehouse.example/storage"
 )
 
@@ -37,6 +39,49 @@ func BenchmarkGrantRead(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		if _, err := s.Grant(b.Context(), g.ID); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// BenchmarkPersonRead reads what a page of a person needs, which did not change since it was read last.
+func BenchmarkPersonRead(b *testing.B) {
+	s, _ := newStore(b)
+	client := storage.Client{ID: "client", Source: storage.ClientRegistered, Created: now(), Metadata: metadata.Client{
+		RedirectURIs: []string{"http://127.0.0.1/callback"}, ClientName: "A client", GrantTypes: []string{"authorization_code"},
+	}}
+	session := storage.Session{UserName: "ann", Subject: "1", Method: "password", AuthTime: now(), Expires: now().Add(time.Hour)}
+	err := errors.Join(
+		s.CreateUser(b.Context(), storage.User{Name: "ann", Subject: "1", Password: "hash", Created: now(), Groups: []storage.Membership{{Group: "staff", ID: "1"}}}),
+		s.CreateSession(b.Context(), "secret", session), s.CreateClient(b.Context(), client))
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		read := s.Reading()
+		ann, signedIn, its := read.User("ann"), read.Session("secret"), read.Client("client")
+		if err := read.Read(b.Context()); err != nil {
+			b.Fatal(err)
+		}
+		_, noPerson := ann()
+		_, noSession := signedIn()
+		_, noClient := its()
+		if err := errors.Join(noPerson, noSession, noClient); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// BenchmarkClientCreate writes the record of a registration.
+func BenchmarkClientCreate(b *testing.B) {
+	s, backend := newStore(b)
+	c := storage.Client{ID: "client", Source: storage.ClientRegistered, Created: now(), Expires: now().Add(time.Hour), Software: "software", Network: "network", Metadata: metadata.Client{
+		RedirectURIs: []string{"http://127.0.0.1/callback"}, ClientName: "A client", GrantTypes: []string{"authorization_code"},
+	}}
+	b.ReportAllocs()
+	for b.Loop() {
+		if err := errors.Join(s.CreateClient(b.Context(), c), backend.Delete(b.Context(), storage.KeyPrefix+"client:client")); err != nil {
 			b.Fatal(err)
 		}
 	}

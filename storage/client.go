@@ -8,6 +8,8 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"hash"
+	"sync"
 	"time"
 
 	"gatehouse.example/metadata"
@@ -225,18 +227,22 @@ func (s *Store) NetworkName(network string) (string, error) {
 	if len(s.sealer.keys) == 0 {
 		return "", nil
 	}
-	key, err := s.networkKey()
+	macs, err := s.networkMACs()
 	if err != nil {
 		return "", fmt.Errorf("storage: network name: %w", err)
 	}
-	mac := hmac.New(sha256.New, key)
+	mac := macs.Get().(hash.Hash)
+	defer macs.Put(mac)
+	mac.Reset()
 	mac.Write([]byte(network))
-	return base64.RawURLEncoding.EncodeToString(mac.Sum(nil)[:12]), nil
+	var sum [sha256.Size]byte
+	return base64.RawURLEncoding.EncodeToString(mac.Sum(sum[:0])[:12]), nil
 }
 
-// deriveNetworkKey derives the key of [Store.NetworkName].
-func (s *Store) deriveNetworkKey() ([]byte, error) {
-	return hkdf.Key(sha256.New, s.sealer.keys[0].secret, nil, string(s.sealer.associated("gatehouse network of a client", "")), 32)
+// newNetworkMACs derives the key of [Store.NetworkName], and returns MACs under it.
+func (s *Store) newNetworkMACs() (*sync.Pool, error) {
+	key, err := hkdf.Key(sha256.New, s.sealer.keys[0].secret, nil, string(s.sealer.associated("gatehouse network of a client", "")), 32)
+	return &sync.Pool{New: func() any { return hmac.New(sha256.New, key) }}, err
 }
 
 // tombstone is the record that replaces a removed client. It is decoded as a [Client].

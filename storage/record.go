@@ -219,8 +219,13 @@ func encode(v any) ([]byte, error) {
 	return body, nil
 }
 
-// decode reads an item into v.
+// decode reads an item into v, which is zero.
 func (s *Store) decode(kind, id string, item Item, v any) error {
+	if value := s.known.of(kind, id, item); value != nil {
+		if err := s.ended(uint64At(item.Data[1:])); err != nil || copyTo(v, value) {
+			return err
+		}
+	}
 	body, err := s.body(kind, id, item)
 	if err != nil {
 		return err
@@ -233,17 +238,26 @@ func (s *Store) decode(kind, id string, item Item, v any) error {
 	if err != nil {
 		return fmt.Errorf("storage: %s: %w: %w", kind, ErrRecord, err)
 	}
+	s.known.learn(kind, id, item, v)
 	return nil
 }
 
 // body returns the bytes after the header of an item, or [ErrNotFound] if the record has expired.
 func (s *Store) body(kind, id string, item Item) ([]byte, error) {
 	ms, body, err := s.unframe(kind, id, item)
-	if err == nil && ms != 0 && s.now().UnixMilli() >= int64(ms) {
-		err = ErrNotFound
+	if err == nil {
+		err = s.ended(ms)
 	}
 	if err != nil {
 		return nil, err
 	}
 	return body, nil
+}
+
+// ended returns [ErrNotFound] if the end of a record is over, in milliseconds since 1970, 0 for none.
+func (s *Store) ended(ms uint64) error {
+	if ms != 0 && s.now().UnixMilli() >= int64(ms) {
+		return ErrNotFound
+	}
+	return nil
 }

@@ -91,7 +91,8 @@ type Store struct {
 	now     func() time.Time
 	rand    io.Reader
 
-	networkKey func() ([]byte, error) // see [Store.NetworkName]
+	networkMACs func() (*sync.Pool, error) // of hash.Hash, see [Store.NetworkName]
+	known       *known
 
 	writeTime   time.Duration // bounds a write with its retries
 	attemptTime time.Duration // bounds one attempt
@@ -112,8 +113,8 @@ func New(backend Backend, o Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{backend: backend, issuer: o.Issuer, sealer: sealer, now: o.Now, rand: o.Rand, mustSeal: o.MustSeal}
-	s.networkKey = sync.OnceValues(s.deriveNetworkKey)
+	s := &Store{backend: backend, issuer: o.Issuer, sealer: sealer, now: o.Now, rand: o.Rand, mustSeal: o.MustSeal, known: newKnown()}
+	s.networkMACs = sync.OnceValues(s.newNetworkMACs)
 	s.writeTime = cmp.Or(o.WriteTime, defaultWriteTime)
 	s.attemptTime = s.writeTime * 35 / 100
 	if s.now == nil {

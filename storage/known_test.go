@@ -1,0 +1,133 @@
+package storage
+
+import (
+	"fmt"
+	"reflect"
+	"testing"
+	"time"
+)
+
+// TestKnownValuesAreCopies: whatever a caller changes in a record that it was given, the next caller
+// gets what the store has.
+func TestKnownValuesAreCopies(t *testing.T) {
+	for _, v := range []any{&User{}, &Session{}, &Client{}, &Consent{}} {
+		t.Run(reflect.TypeOf(v).Elem().Name(), func(t *testing.T) {
+			fillAll(t, reflect.ValueOf(v).Elem())
+			value := copyOf(v)
+			give := func() any {
+				out := reflect.New(reflect.TypeOf(v).Elem()).Interface()
+				if !copyTo(out, value) {
+					t.Fatal("it is not kept")
+				}
+				return out
+			}
+			given := give()
+			if !reflect.DeepEqual(given, v) {
+				t.Fatalf("a copy is %+v, want %+v", given, v)
+			}
+			changed := changeAll(t, reflect.ValueOf(given).Elem())
+			changeAll(t, reflect.ValueOf(v).Elem()) // nor does it keep what it was given
+			want := reflect.New(reflect.TypeOf(v).Elem())
+			fillAll(t, want.Elem())
+			if again := give(); !reflect.DeepEqual(again, want.Interface()) {
+				t.Errorf("after changes to a copy the next one is %+v, want %+v", again, want.Interface())
+			}
+			if changed < 4 {
+				t.Errorf("only %d values were changed", changed)
+			}
+		})
+	}
+}
+
+// TestKnownIsBounded: a large record is not kept, nor one without a seal, and a record that needs the
+// place of another one gets it.
+func TestKnownIsBounded(t *testing.T) {
+	k := newKnown()
+	learnt := func(id string, size int, form byte) bool {
+		item := Item{Data: append([]byte{form}, make([]byte, size-1)...), Version: Version{1}}
+		k.learn(kindUser, id, item, &User{Name: id})
+		return k.of(kindUser, id, item) != nil
+	}
+	if !learnt("a", knownBytes, sealedForm) || learnt("b", knownBytes+1, sealedForm) || learnt("c", 100, plainForm) {
+		t.Error("a record of the greatest size is not kept, or another one is")
+	}
+	for i := range 3 * knownPlaces {
+		if !learnt(fmt.Sprint(i), 100, sealedForm) {
+			t.Fatalf("record %d is not kept", i)
+		}
+	}
+	n := 0
+	for i := range k.places {
+		if k.places[i].Load() != nil {
+			n++
+		}
+	}
+	if n > knownPlaces || n < knownPlaces/2 {
+		t.Errorf("%d records are kept", n)
+	}
+}
+
+// fillAll gives a value to every exported field, with one element in each slice and map.
+func fillAll(t *testing.T, v reflect.Value) {
+	t.Helper()
+	if v.Type() == reflect.TypeFor[time.Time]() {
+		v.Set(reflect.ValueOf(time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)))
+		return
+	}
+	switch v.Kind() {
+	case reflect.Struct:
+		for i := range v.NumField() {
+			if v.Type().Field(i).IsExported() {
+				fillAll(t, v.Field(i))
+			}
+		}
+	case reflect.Pointer:
+		v.Set(reflect.New(v.Type().Elem()))
+		fillAll(t, v.Elem())
+	case reflect.Slice:
+		v.Set(reflect.MakeSlice(v.Type(), 1, 1))
+		fillAll(t, v.Index(0))
+	case reflect.Map:
+		v.Set(reflect.MakeMap(v.Type()))
+		v.SetMapIndex(reflect.ValueOf("name").Convert(v.Type().Key()), reflect.ValueOf("value").Convert(v.Type().Elem()))
+	case reflect.String:
+		v.SetString("text")
+	case reflect.Bool:
+		v.SetBool(true)
+	case reflect.Int, reflect.Int64:
+		v.SetInt(7)
+	case reflect.Uint8, reflect.Uint32:
+		v.SetUint(7)
+	default:
+		t.Fatalf("a value of type %s: copy it in clone, and fill it here", v.Type())
+	}
+}
+
+// changeAll changes everything that can be reached from a value in place, and returns how many values
+// these are.
+func changeAll(t *testing.T, v reflect.Value) (n int) {
+	t.Helper()
+	switch v.Kind() {
+	case reflect.Struct:
+		if v.Type() == reflect.TypeFor[time.Time]() {
+			break
+		}
+		for i := range v.NumField() {
+			if v.Type().Field(i).IsExported() {
+				n += changeAll(t, v.Field(i))
+			}
+		}
+		return n
+	case reflect.Pointer:
+		return changeAll(t, v.Elem())
+	case reflect.Slice:
+		return changeAll(t, v.Index(0))
+	case reflect.Map:
+		for _, key := range v.MapKeys() {
+			v.SetMapIndex(key, reflect.Zero(v.Type().Elem()))
+		}
+		return v.Len()
+	}
+	v.SetZero()
+	return 1
+}

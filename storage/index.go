@@ -9,9 +9,9 @@ import (
 const pageSize = 100
 
 func (s *Store) indexRemove(ctx context.Context, index, entry string) error {
-	ctx, cancel := context.WithTimeout(ctx, s.attemptTime)
-	defer cancel()
-	if err := s.backend.IndexRemove(ctx, index, entry); err != nil {
+	limited := within(ctx, s.attemptTime)
+	defer limited.end()
+	if err := s.backend.IndexRemove(limited, index, entry); err != nil {
 		return unavailable("index", err)
 	}
 	return nil
@@ -41,9 +41,9 @@ func (s *Store) indexed(ctx context.Context, index string) iter.Seq2[string, err
 }
 
 func (s *Store) indexPage(ctx context.Context, index, after string, limit int) ([]string, error) {
-	ctx, cancel := context.WithTimeout(ctx, s.attemptTime)
-	defer cancel()
-	page, err := s.backend.IndexPage(ctx, index, after, limit)
+	limited := within(ctx, s.attemptTime)
+	defer limited.end()
+	page, err := s.backend.IndexPage(limited, index, after, limit)
 	if err != nil {
 		return nil, unavailable("index", err)
 	}
@@ -51,9 +51,9 @@ func (s *Store) indexPage(ctx context.Context, index, after string, limit int) (
 }
 
 func (s *Store) indexLen(ctx context.Context, index string) (int, error) {
-	ctx, cancel := context.WithTimeout(ctx, s.attemptTime)
-	defer cancel()
-	n, err := s.backend.IndexLen(ctx, index)
+	limited := within(ctx, s.attemptTime)
+	defer limited.end()
+	n, err := s.backend.IndexLen(limited, index)
 	if err != nil {
 		return 0, unavailable("index", err)
 	}

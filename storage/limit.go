@@ -57,13 +57,13 @@ type Counted struct {
 // takes over. Names do not appear in the database: there they are MACs under the first master key.
 // An error wraps [ErrUnavailable]; then it may or may not have been applied.
 func (s *Store) Count(ctx context.Context, c Counting) (Counted, error) {
-	ctx, cancel := context.WithTimeout(ctx, s.attemptTime)
-	defer cancel()
+	limited := within(ctx, s.attemptTime)
+	defer limited.end()
 	named, err := s.countNames(c.Counts)
 	if err != nil {
 		return Counted{}, err
 	}
-	done, err := s.backend.Count(ctx, Counting{Pool: c.Pool, Counts: named})
+	done, err := s.backend.Count(limited, Counting{Pool: c.Pool, Counts: named})
 	if err != nil {
 		return Counted{}, unavailable("count", err)
 	}

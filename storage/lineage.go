@@ -32,9 +32,9 @@ func (s *Store) onLineage(ctx context.Context, lineage Lineage, write func(Linea
 }
 
 func (s *Store) lineage(ctx context.Context) (Lineage, error) {
-	ctx, cancel := context.WithTimeout(ctx, s.attemptTime)
-	defer cancel()
-	l, err := s.backend.Lineage(ctx)
+	limited := within(ctx, s.attemptTime)
+	defer limited.end()
+	l, err := s.backend.Lineage(limited)
 	if err != nil {
 		return "", unavailable("lineage", err)
 	}

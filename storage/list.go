@@ -98,9 +98,9 @@ func (s *Store) removeGone(ctx context.Context, index, entry, item string) error
 
 // exists reports whether there is an item, expired or not.
 func (s *Store) exists(ctx context.Context, item string) (bool, error) {
-	ctx, cancel := context.WithTimeout(ctx, s.attemptTime)
-	defer cancel()
-	_, err := s.backend.Get(ctx, item)
+	limited := within(ctx, s.attemptTime)
+	defer limited.end()
+	_, err := s.backend.Get(limited, item)
 	switch {
 	case errors.Is(err, ErrNotFound):
 		return false, nil

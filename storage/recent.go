@@ -95,9 +95,9 @@ func (s *Store) forgetGone(ctx context.Context, index, entry string) {
 }
 
 func (s *Store) indexPageBefore(ctx context.Context, index, before string, limit int) ([]string, error) {
-	ctx, cancel := context.WithTimeout(ctx, s.attemptTime)
-	defer cancel()
-	page, err := s.backend.IndexPageBefore(ctx, index, before, limit)
+	limited := within(ctx, s.attemptTime)
+	defer limited.end()
+	page, err := s.backend.IndexPageBefore(limited, index, before, limit)
 	if err != nil {
 		return nil, unavailable("index", err)
 	}

@@ -32,9 +32,9 @@ func (s *Store) read(ctx context.Context, kind, id string, v any) (Version, erro
 
 // get returns the item under kind and id.
 func (s *Store) get(ctx context.Context, kind, id string) (Item, error) {
-	ctx, cancel := context.WithTimeout(ctx, s.attemptTime)
-	defer cancel()
-	item, err := s.backend.Get(ctx, key(kind, id))
+	limited := within(ctx, s.attemptTime)
+	defer limited.end()
+	item, err := s.backend.Get(limited, key(kind, id))
 	if err != nil {
 		return Item{}, s.fault("read", kind, id, err)
 	}
@@ -167,9 +167,9 @@ func (s *Store) Retries() int64 { return s.retries.Load() }
 
 // attempt sends an operation once.
 func (s *Store) attempt(ctx context.Context, put Put) (Item, error) {
-	ctx, cancel := context.WithTimeout(ctx, s.attemptTime)
-	defer cancel()
-	return s.backend.Put(ctx, put)
+	limited := within(ctx, s.attemptTime)
+	defer limited.end()
+	return s.backend.Put(limited, put)
 }
 
 // settled reports whether the error of a repeated write determines its outcome.

@@ -54,9 +54,9 @@ func (s *Store) Reseal(ctx context.Context, progress func(Resealed)) (Resealed, 
 
 // scan returns some keys of records.
 func (s *Store) scan(ctx context.Context, cursor string) (keys []string, next string, err error) {
-	ctx, cancel := context.WithTimeout(ctx, s.attemptTime)
-	defer cancel()
-	if keys, next, err = s.backend.Scan(ctx, KeyPrefix, cursor, manyAtOnce); err != nil {
+	limited := within(ctx, s.attemptTime)
+	defer limited.end()
+	if keys, next, err = s.backend.Scan(limited, KeyPrefix, cursor, manyAtOnce); err != nil {
 		return nil, "", unavailable("scan", err)
 	}
 	return keys, next, nil

@@ -143,9 +143,9 @@ const manyAtOnce = 250
 // getMany reads items, zero where there is none.
 func (s *Store) getMany(ctx context.Context, keys []string) (items []Item, err error) {
 	for chunk := range slices.Chunk(keys, manyAtOnce) {
-		ctx, cancel := context.WithTimeout(ctx, s.attemptTime)
-		some, err := s.backend.GetMany(ctx, chunk)
-		cancel()
+		limited := within(ctx, s.attemptTime)
+		some, err := s.backend.GetMany(limited, chunk)
+		limited.end()
 		if err != nil {
 			return nil, unavailable("read", err)
 		}

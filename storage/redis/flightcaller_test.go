@@ -1,0 +1,62 @@
+package redis
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"gatehouse.example/storage"
+)
+
+// TestCallersOfAStoreLeave: a call of a store that waits for flights of others ends with the time that the
+// store allows, and at once when its caller leaves. Its context has no timer for that.
+func TestCallersOfAStoreLeave(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := &tower{}
+		b := w.backend(0)
+		store, err := storage.New(b, storage.Options{WriteTime: 2 * time.Second})
+		if err != nil {
+			t.Fatal(err)
+		}
+		read := func(ctx context.Context) <-chan error {
+			out := make(chan error, 1)
+			go func() {
+				_, err := store.User(ctx, "ann")
+				out <- err
+			}()
+			synctest.Wait()
+			return out
+		}
+		outs := []<-chan error{get(t, t.Context(), b, "a"), get(t, t.Context(), b, "b")} // which do not land
+		caller, leave := context.WithCancel(t.Context())
+		begun := time.Now()
+		stays, left := read(t.Context()), read(caller)
+		time.Sleep(50 * time.Millisecond) // no other flight begins because of these
+		leave()
+		wantErr(t, left, context.Canceled)
+		if err := <-stays; !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, storage.ErrUnavailable) {
+			t.Errorf("the answer after the time of a read is %v", err)
+		}
+		if took := time.Since(begun); took != 700*time.Millisecond {
+			t.Errorf("a read of a store that allows 700 ms took %v", took)
+		}
+		w.want(t, "a", "b")
+		if n := len(b.lanesTo(towerAddr).prompt.waiting); n != 0 {
+			t.Errorf("%d jobs wait, of callers that have left", n)
+		}
+		outs = append(outs, get(t, t.Context(), b, "c"))
+		again := read(t.Context()) // with a timer that was used before
+		w.land(0)
+		w.want(t, "a", "b", "c", "gatehouse:user:ann")
+		for flight := range 3 {
+			w.land(flight + 1)
+		}
+		wantErr(t, again, storage.ErrRecord) // what the tower says is no person
+		for _, out := range outs {
+			wantErr(t, out, nil)
+		}
+	})
+}

@@ -46,7 +46,7 @@ func (s *Store) Unused(ctx context.Context, b Bound) (int, error) { return s.ind
 // error reports it when all others are removed. Called once for each client that is created,
 // BoundUnused also keeps the list short when there are few.
 func (s *Store) BoundUnused(ctx context.Context, b Bound) (removed int, full bool, err error) {
-	page, err := s.indexPage(ctx, b.index(), "", pageSize)
+	page, err := s.indexPage(ctx, b.index(), "", tidyLength)
 	if err != nil {
 		return 0, false, err
 	}
@@ -54,8 +54,11 @@ func (s *Store) BoundUnused(ctx context.Context, b Bound) (removed int, full boo
 	if err != nil {
 		return 0, false, err
 	}
-	if n <= b.Most {
+	switch {
+	case n <= b.Most:
 		return 0, false, s.tidyUnused(ctx, b.index(), page)
+	case len(page) > 0 && b.spares(timeOf(page[0])):
+		return 0, true, nil // and so are all that follow: nothing else is read while many register
 	}
 	return s.removeUntil(ctx, b)
 }

@@ -9,8 +9,6 @@ import (
 	"time"
 
 	goredis "github.com/redis/go-redis/v9"
-
-	"gatehouse.example/storage"
 )
 
 // Commands of one process to one server share round trips, so that they share the system calls on
@@ -138,38 +136,6 @@ func (l *lane) send(j *job) error {
 		return certain(j.ctx.Err())
 	}
 	return j.ctx.Err()
-}
-
-// await waits until the flight of a job is over or its caller leaves, and reports which.
-func (l *lane) await(j *job) (over bool) {
-	var late <-chan time.Time
-	caller := storage.Caller(j.ctx)
-	if end, limited := j.ctx.Deadline(); limited && caller != j.ctx {
-		timer := l.timer(time.Until(end))
-		defer func() {
-			timer.Stop()
-			l.timers.Put(timer)
-		}()
-		late = timer.C
-	}
-	select {
-	case <-j.done:
-		return true
-	case <-caller.Done():
-	case <-late:
-	}
-	return false
-}
-
-// timer returns a timer that is used no more, or a new one. Since Go 1.23 nothing of its last use is
-// left.
-func (l *lane) timer(after time.Duration) *time.Timer {
-	timer, used := l.timers.Get().(*time.Timer)
-	if !used {
-		return time.NewTimer(after)
-	}
-	timer.Reset(after)
-	return timer
 }
 
 // opens begins a flight with a job, if one may begin and nobody waits. Otherwise the job waits too.

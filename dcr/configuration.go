@@ -186,17 +186,18 @@ func (cs *Clients) replaceConfiguration(w http.ResponseWriter, req *http.Request
 // checkServerMembers checks the members of an update request that are not metadata (RFC 7592
 // section 2.2).
 func (asked request) checkServerMembers(c storage.Client) error {
+	members := asked.members()
 	for _, member := range serverMembers {
-		if !absent(asked.members[member]) {
+		if !absent(members[member]) {
 			return invalidMetadata(member, "the server chooses it; leave it out")
 		}
 	}
 	var id, secret string
-	if json.Unmarshal(asked.members["client_id"], &id) != nil || id != c.ID {
+	if json.Unmarshal(members["client_id"], &id) != nil || id != c.ID {
 		// MUST include its client_id, the same as the one that was issued.
 		return invalidMetadata("client_id", "it must be the one of this client")
 	}
-	if raw := asked.members["client_secret"]; !absent(raw) && (json.Unmarshal(raw, &secret) != nil || !c.Secret.Matches(secret)) {
+	if raw := members["client_secret"]; !absent(raw) && (json.Unmarshal(raw, &secret) != nil || !c.Secret.Matches(secret)) {
 		// If the client includes it, the value MUST match the one that was issued.
 		return invalidMetadata("client_secret", "it is not the one that was issued; leave it out to keep that")
 	}

@@ -65,6 +65,9 @@ func text(member, raw string) (string, error) {
 // of text, and replaces each run of white space by one space. The two joiners stay, because
 // several scripts and many emoji need them.
 func visible(s string) string {
+	if plainWords(s) {
+		return s
+	}
 	s = strings.Map(func(c rune) rune {
 		switch {
 		case unicode.IsSpace(c):
@@ -77,6 +80,19 @@ func visible(s string) string {
 		return c
 	}, s)
 	return strings.Join(strings.Fields(s), " ")
+}
+
+// plainWords reports whether s is printable ASCII with single spaces inside, which is most of what
+// clients state.
+func plainWords(s string) bool {
+	space := true // the character before, or the end
+	for _, c := range []byte(s) {
+		if c < ' ' || c > '~' || space && c == ' ' {
+			return false
+		}
+		space = c == ' '
+	}
+	return !space || s == ""
 }
 
 // links registers the URIs of pages and pictures, without fetching them.

@@ -47,7 +47,7 @@ func (cs *Clients) effective(ctx context.Context, asked request) (storage.Client
 			return storage.Client{}, err
 		}
 	}
-	if c.Localized, err = localized(asked.members); err != nil {
+	if c.Localized, err = asked.localized(); err != nil {
 		return storage.Client{}, err
 	}
 	c.Software = software(c.Metadata)

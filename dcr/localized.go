@@ -1,6 +1,7 @@
 package dcr
 
 import (
+	"bytes"
 	"encoding/json"
 	"maps"
 	"regexp"
@@ -27,6 +28,15 @@ var languageTag = regexp.MustCompile(`(?i)^(?:` +
 	`(?:-[a-wyz0-9](?:-[a-z0-9]{2,8})+)*` + // extensions
 	`(?:-x(?:-[a-z0-9]{1,8})+)?` + // private use
 	`|x(?:-[a-z0-9]{1,8})+)$`)
+
+// localized returns the members of a request with a language tag. Most requests have none: the number
+// sign in a name is itself or escaped.
+func (asked request) localized() (map[string]string, error) {
+	if !bytes.ContainsAny(asked.body, `#\`) {
+		return nil, nil
+	}
+	return localized(asked.members())
+}
 
 // localized returns the members with a language tag, under the rules of the members without
 // one.

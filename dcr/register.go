@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"strings"
 
+	"gatehouse.example/internal/appendjson"
 	"gatehouse.example/internal/strictjson"
 	"gatehouse.example/metadata"
 	"gatehouse.example/storage"
@@ -30,7 +31,13 @@ type request struct {
 	metadata.Client
 	SoftwareStatement json.RawMessage `json:"software_statement"`
 
-	members map[string]json.RawMessage // all members, by name
+	body []byte // of the request, which is not ambiguous
+}
+
+// members returns all members of a request by name.
+func (asked request) members() (all map[string]json.RawMessage) {
+	_ = json.Unmarshal(asked.body, &all) // it is an object
+	return all
 }
 
 // response is a client information response (RFC 7591 section 3.2.1, RFC 7592 section 3).
@@ -53,7 +60,7 @@ type response struct {
 
 // encode returns r as JSON, with the members with a language tag, whose names the client chooses.
 func (r response) encode() ([]byte, error) {
-	body, err := json.Marshal(r)
+	body, err := r.appendJSON(make([]byte, 0, 1024))
 	if err != nil || len(r.localized) == 0 {
 		return body, err
 	}
@@ -63,6 +70,22 @@ func (r response) encode() ([]byte, error) {
 	}
 	body[len(body)-1] = ','
 	return append(body, more[1:]...), nil
+}
+
+// appendJSON appends r as encoding/json writes it.
+func (r response) appendJSON(dst []byte) ([]byte, error) {
+	o := appendjson.Begin(dst)
+	o.Text("client_id", r.ClientID)
+	o.Number("client_id_issued_at", r.ClientIDIssuedAt)
+	o.TextIfAny("client_secret", r.ClientSecret)
+	if r.ClientSecretExpiresAt != nil {
+		o.Number("client_secret_expires_at", *r.ClientSecretExpiresAt)
+	}
+	o.Text("registration_client_uri", r.RegistrationClientURI)
+	o.Text("registration_access_token", r.RegistrationAccessToken)
+	o.Embed(r.Client.AppendJSON)
+	o.TextIfAny("software_statement", r.SoftwareStatement)
+	return o.End()
 }
 
 // write answers with r.
@@ -137,13 +160,10 @@ func readRequest(w http.ResponseWriter, req *http.Request) (request, error) {
 
 func parseRequest(body []byte) (request, error) {
 	var asked request
-	err := strictjson.Unmarshal(body, &asked, strictjson.Options{MaxBytes: maxBody})
-	if err == nil {
-		err = json.Unmarshal(body, &asked.members) // what is ambiguous has been refused
-	}
-	if err != nil {
+	if err := strictjson.Unmarshal(body, &asked, strictjson.Options{MaxBytes: maxBody}); err != nil {
 		return request{}, invalidMetadata("", "%s", strings.TrimPrefix(err.Error(), "strictjson: "))
 	}
+	asked.body = body
 	return asked, nil
 }
 

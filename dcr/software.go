@@ -21,35 +21,36 @@ import (
 // A client can claim to be another software, or a new one. The fingerprint distinguishes honest
 // clients; it does not limit dishonest ones.
 func software(m metadata.Client) string {
-	parts := []string{m.SoftwareID, m.ClientName, m.ClientURI, m.TokenEndpointAuthMethod}
-	var places []string
+	places := make([]string, 0, maxRedirectURIs)
 	for _, uri := range m.RedirectURIs {
 		places = append(places, place(uri))
 	}
 	slices.Sort(places)
-	hash := sha256.New()
-	for _, part := range append(parts, slices.Compact(places)...) {
-		var length [4]byte
-		binary.BigEndian.PutUint32(length[:], uint32(len(part)))
-		hash.Write(length[:])
-		hash.Write([]byte(part))
+	all := make([]byte, 0, 256)
+	for _, part := range [...]string{m.SoftwareID, m.ClientName, m.ClientURI, m.TokenEndpointAuthMethod} {
+		all = appendPart(all, part)
 	}
-	return base64.RawURLEncoding.EncodeToString(hash.Sum(nil)[:16])
+	for _, place := range slices.Compact(places) {
+		all = appendPart(all, place)
+	}
+	sum := sha256.Sum256(all)
+	return base64.RawURLEncoding.EncodeToString(sum[:16])
 }
 
-// place returns the part of a redirect URI that all installations of a software share.
+// appendPart appends a part behind its length.
+func appendPart(dst []byte, part string) []byte {
+	return append(binary.BigEndian.AppendUint32(dst, uint32(len(part))), part...)
+}
+
+// place returns the part of a registered redirect URI that all installations of a software share.
 func place(raw string) string {
-	uri, err := metadata.ParseRedirect(raw)
-	if err != nil {
-		return raw
-	}
 	u, err := url.Parse(raw)
 	switch {
 	case err != nil:
 		return raw
-	case uri.Kind == metadata.RedirectLoopback:
+	case u.Scheme == "http": // on a loopback host, like every registered one
 		return "http://" + u.Hostname() + "/" + strings.TrimPrefix(u.EscapedPath(), "/")
-	case uri.Kind == metadata.RedirectWeb:
+	case u.Scheme == "https":
 		return "https://" + strings.ToLower(u.Host)
 	}
 	before, _, _ := strings.Cut(raw, "?")

@@ -167,7 +167,7 @@ func (asked request) withClaims(claims map[string]json.RawMessage) (request, err
 	for name, value := range claims {
 		stated[base(name)] = stated[base(name)] || !absent(value)
 	}
-	members := maps.Clone(asked.members)
+	members := asked.members()
 	maps.DeleteFunc(members, func(name string, _ json.RawMessage) bool { return stated[base(name)] })
 	for name, value := range claims {
 		if !absent(value) {

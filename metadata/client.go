@@ -1,6 +1,10 @@
 package metadata
 
-import "encoding/json"
+import (
+	"encoding/json"
+
+	"gatehouse.example/internal/appendjson"
+)
 
 // Client is the client metadata of RFC 7591 section 2, an untrusted self-assertion of the
 // client (RFC 7591 section 5).
@@ -64,3 +68,30 @@ const (
 
 // Public reports whether the client has no way to authenticate (RFC 6749 section 2.1).
 func (c Client) Public() bool { return c.TokenEndpointAuthMethod == AuthMethodNone }
+
+// AppendJSON appends c as [json.Marshal] writes it, without reflection. The error is that of a JWKS that
+// is not JSON.
+func (c Client) AppendJSON(dst []byte) ([]byte, error) {
+	o := appendjson.Begin(dst)
+	o.ListIfAny("redirect_uris", c.RedirectURIs)
+	o.TextIfAny("token_endpoint_auth_method", c.TokenEndpointAuthMethod)
+	o.TextIfAny("token_endpoint_auth_signing_alg", c.TokenEndpointAuthSigningAlg)
+	o.ListIfAny("grant_types", c.GrantTypes)
+	o.ListIfAny("response_types", c.ResponseTypes)
+	o.TextIfAny("client_name", c.ClientName)
+	o.TextIfAny("client_uri", c.ClientURI)
+	o.TextIfAny("logo_uri", c.LogoURI)
+	o.TextIfAny("scope", c.Scope)
+	o.ListIfAny("contacts", c.Contacts)
+	o.TextIfAny("tos_uri", c.TOSURI)
+	o.TextIfAny("policy_uri", c.PolicyURI)
+	o.TextIfAny("jwks_uri", c.JWKSURI)
+	if len(c.JWKS) > 0 {
+		o.Any("jwks", c.JWKS)
+	}
+	o.TextIfAny("software_id", c.SoftwareID)
+	o.TextIfAny("software_version", c.SoftwareVersion)
+	o.TextIfAny("application_type", c.ApplicationType)
+	o.FlagIfSet("dpop_bound_access_tokens", c.DPoPBoundAccessTokens)
+	return o.End()
+}

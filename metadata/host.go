@@ -78,11 +78,11 @@ func hostFault(host string) string {
 	}
 	labels := strings.Split(strings.TrimSuffix(host, "."), ".")
 	for _, label := range labels {
-		if label == "" || strings.Trim(label, "abcdefghijklmnopqrstuvwxyz0123456789-_") != "" {
+		if label == "" || !inLabel.all(label) {
 			return "the host is not valid"
 		}
 	}
-	if last := labels[len(labels)-1]; strings.Trim(last, "0123456789") == "" || hexadecimal(last) {
+	if last := labels[len(labels)-1]; decimal.all(last) || hexadecimal(last) {
 		return ipv4Fault(host)
 	}
 	for _, label := range labels {
@@ -134,7 +134,7 @@ func parseIPv4(parts []string) (netip.Addr, bool) {
 		if i == len(parts)-1 { // the last part fills what is left
 			room = 1 << (8 * (5 - len(parts)))
 		}
-		if err != nil || n >= room || strings.Trim(part, "0123456789abcdefx") != "" {
+		if err != nil || n >= room || !inIPv4.all(part) {
 			return netip.Addr{}, false
 		}
 		whole = whole*room + n
@@ -145,7 +145,7 @@ func parseIPv4(parts []string) (netip.Addr, bool) {
 // hexadecimal reports whether s is 0x with any number of digits.
 func hexadecimal(s string) bool {
 	digits, ok := strings.CutPrefix(s, "0x")
-	return ok && strings.Trim(digits, "0123456789abcdef") == ""
+	return ok && lowerHex.all(digits)
 }
 
 // international reports whether code, the part of a label after xn--, encodes at least one
@@ -199,7 +199,7 @@ func decodePunycode(code string) ([]rune, bool) {
 			if code == "" {
 				return nil, false
 			}
-			digit := strings.IndexByte("abcdefghijklmnopqrstuvwxyz0123456789", code[0])
+			digit := strings.IndexByte(lowerAndDigits, code[0])
 			code = code[1:]
 			if digit < 0 || digit > (unicode.MaxRune*64-i)/w {
 				return nil, false

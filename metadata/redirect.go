@@ -153,7 +153,7 @@ func redirectTextFault(raw string) string {
 		return why
 	}
 	switch {
-	case !printableASCII(raw) || strings.ContainsAny(raw, notInURI+"*"):
+	case !printableASCII(raw) || unescapedInRedirect.some(raw):
 		return "it holds a character that must be percent-encoded"
 	case strings.Contains(raw, "#"):
 		// OAuth 2.1 section 2.3: the redirect URI MUST NOT include a fragment component.

@@ -64,7 +64,7 @@ func parseAbsolute(raw string) (*url.URL, string) {
 	case strings.Contains(raw, "#"):
 		// RFC 8707 section 2: the URI MUST NOT include a fragment component.
 		return nil, "it must not have a fragment"
-	case !printableASCII(raw) || strings.ContainsAny(raw, notInURI):
+	case !printableASCII(raw) || unescapedInURI.some(raw):
 		return nil, "it holds a character that must be percent-encoded"
 	}
 	u, err := url.Parse(raw)
@@ -82,6 +82,48 @@ func parseAbsolute(raw string) (*url.URL, string) {
 
 // notInURI are the printable characters that are not allowed in a URI (RFC 3986 section 2).
 const notInURI = "\\\"<>^`{|}"
+
+// characters is a set of ASCII characters.
+type characters [256]bool
+
+func charactersOf(list string) *characters {
+	var c characters
+	for i := range len(list) {
+		c[list[i]] = true
+	}
+	return &c
+}
+
+// some reports whether some character of s is in c, and all whether all are.
+func (c *characters) some(s string) bool {
+	for i := range len(s) {
+		if c[s[i]] {
+			return true
+		}
+	}
+	return false
+}
+
+func (c *characters) all(s string) bool {
+	for i := range len(s) {
+		if !c[s[i]] {
+			return false
+		}
+	}
+	return true
+}
+
+const lowerAndDigits = "abcdefghijklmnopqrstuvwxyz0123456789"
+
+var (
+	unescapedInURI      = charactersOf(notInURI)
+	unescapedInRedirect = charactersOf(notInURI + "*")
+	notInHost           = charactersOf(notInURI + "%:[]/?#@*")
+	inLabel             = charactersOf(lowerAndDigits + "-_")
+	decimal             = charactersOf("0123456789")
+	lowerHex            = charactersOf("0123456789abcdef")
+	inIPv4              = charactersOf("0123456789abcdefx")
+)
 
 // canonicalHost returns host[:port] in lowercase and without a default port.
 func canonicalHost(u *url.URL) (string, string) {
@@ -114,7 +156,7 @@ func validHost(authority, host string) bool {
 		addr, err := netip.ParseAddr(host)
 		return err == nil && addr.Is6() && addr.Zone() == ""
 	}
-	return host != "" && printableASCII(host) && !strings.ContainsAny(host, notInURI+"%:[]/?#@*") &&
+	return host != "" && printableASCII(host) && !notInHost.some(host) &&
 		!strings.HasPrefix(host, ".") && !strings.Contains(host, "..")
 }
 

@@ -14,93 +14,54 @@ import (
 
 // appendJSON appends g as encoding/json writes it.
 func (g Grant) appendJSON(dst []byte) ([]byte, error) {
-	w := jsonWriter{dst: append(dst, '{')}
-	w.text(`"id":`, g.ID)
-	w.text(`,"state":`, string(g.State))
-	w.text(`,"client":`, g.ClientID)
-	w.text(`,"sub":`, g.Subject)
-	w.textIfAny(`,"user":`, g.UserName)
-	w.access(g.Access)
-	w.dst = appendjson.Strings(append(w.dst, `,"resources":`...), g.Resources)
-	w.listIfAny(`,"scopes":`, g.Scopes)
-	w.listIfAny(`,"audience":`, g.Audience)
-	w.time(`,"auth_time":`, g.AuthTime)
-	w.time(`,"created":`, g.Created)
-	w.textIfAny(`,"client_name":`, g.ClientName)
-	w.textIfAny(`,"from":`, g.From)
-	w.dst = appendjson.Bytes(append(w.dst, `,"code":`...), g.Code)
-	w.time(`,"code_expires":`, g.CodeExpires)
-	w.text(`,"redirect_uri":`, g.RedirectURI)
-	w.text(`,"challenge":`, g.Challenge)
-	w.flagIfSet(`,"refreshable":`, g.Refreshable)
+	o := appendjson.Begin(dst)
+	o.Text("id", g.ID)
+	o.Text("state", string(g.State))
+	o.Text("client", g.ClientID)
+	o.Text("sub", g.Subject)
+	o.TextIfAny("user", g.UserName)
+	if len(g.Access) > 0 {
+		o.Value("access", g.Access.appendJSON)
+	}
+	o.List("resources", g.Resources)
+	o.ListIfAny("scopes", g.Scopes)
+	o.ListIfAny("audience", g.Audience)
+	o.Time("auth_time", g.AuthTime)
+	o.Time("created", g.Created)
+	o.TextIfAny("client_name", g.ClientName)
+	o.TextIfAny("from", g.From)
+	o.Bytes("code", g.Code)
+	o.Time("code_expires", g.CodeExpires)
+	o.Text("redirect_uri", g.RedirectURI)
+	o.Text("challenge", g.Challenge)
+	o.FlagIfSet("refreshable", g.Refreshable)
 	if g.Generation != 0 {
-		w.dst = strconv.AppendUint(append(w.dst, `,"generation":`...), uint64(g.Generation), 10)
+		o.Number("generation", int64(g.Generation))
 	}
-	w.timeIfAny(`,"rotated":`, g.Rotated)
-	w.dst = appendjson.Bytes(append(w.dst, `,"seed":`...), g.Seed)
-	w.time(`,"expires":`, g.Expires)
-	w.timeIfAny(`,"idle_expires":`, g.IdleExpires)
-	w.timeIfAny(`,"access_until":`, g.AccessUntil)
-	w.flagIfSet(`,"unanswered":`, g.Unanswered)
-	w.textIfAny(`,"revoked_because":`, g.RevokedBecause)
-	w.textIfAny(`,"lineage":`, string(g.Lineage))
-	return append(w.dst, '}'), w.err
+	o.TimeIfAny("rotated", g.Rotated)
+	o.Bytes("seed", g.Seed)
+	o.Time("expires", g.Expires)
+	o.TimeIfAny("idle_expires", g.IdleExpires)
+	o.TimeIfAny("access_until", g.AccessUntil)
+	o.FlagIfSet("unanswered", g.Unanswered)
+	o.TextIfAny("revoked_because", g.RevokedBecause)
+	o.TextIfAny("lineage", string(g.Lineage))
+	return o.End()
 }
 
-// jsonWriter appends members of an object; key is all that comes before the value.
-type jsonWriter struct {
-	dst []byte
-	err error
-}
-
-func (w *jsonWriter) text(key, value string) {
-	w.dst = appendjson.String(append(w.dst, key...), value)
-}
-
-func (w *jsonWriter) textIfAny(key, value string) {
-	if value != "" {
-		w.text(key, value)
-	}
-}
-
-func (w *jsonWriter) listIfAny(key string, list []string) {
-	if len(list) > 0 {
-		w.dst = appendjson.Strings(append(w.dst, key...), list)
-	}
-}
-
-func (w *jsonWriter) flagIfSet(key string, set bool) {
-	if set {
-		w.dst = append(append(w.dst, key...), "true"...)
-	}
-}
-
-func (w *jsonWriter) time(key string, t time.Time) {
-	dst, err := appendjson.Time(append(w.dst, key...), t)
-	if w.dst = dst; err != nil {
-		w.err = err
-	}
-}
-
-func (w *jsonWriter) timeIfAny(key string, t time.Time) {
-	if !t.IsZero() {
-		w.time(key, t)
-	}
-}
-
-func (w *jsonWriter) access(a Access) {
+// appendJSON appends pairs, of which there is one, as encoding/json writes them.
+func (a Access) appendJSON(dst []byte) ([]byte, error) {
 	for i, p := range a {
-		key := `,{"resource":`
+		begin := byte(',')
 		if i == 0 {
-			key = `,"access":[{"resource":`
+			begin = '['
 		}
-		w.text(key, p.Resource)
-		w.listIfAny(`,"scopes":`, p.Scopes)
-		w.dst = append(w.dst, '}')
+		o := appendjson.Begin(append(dst, begin))
+		o.Text("resource", p.Resource)
+		o.ListIfAny("scopes", p.Scopes)
+		dst, _ = o.End() // texts have no errors
 	}
-	if len(a) > 0 {
-		w.dst = append(w.dst, ']')
-	}
+	return append(dst, ']'), nil
 }
 
 // parseGrant reads a grant in the form in which appendJSON writes it. It reports false for any other

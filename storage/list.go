@@ -2,8 +2,9 @@ package storage
 
 import (
 	"context"
+	"encoding/binary"
+	"encoding/hex"
 	"errors"
-	"fmt"
 	"iter"
 	"strconv"
 	"time"
@@ -14,7 +15,11 @@ import (
 const entryTimeLen = 8
 
 func entryOf(at time.Time, id string) string {
-	return fmt.Sprintf("%0*x", entryTimeLen, uint32(at.Unix())) + id
+	var seconds [entryTimeLen / 2]byte
+	binary.BigEndian.PutUint32(seconds[:], uint32(at.Unix()))
+	var digits [entryTimeLen]byte
+	hex.Encode(digits[:], seconds[:])
+	return string(digits[:]) + id
 }
 
 // grantIDLen is the length of a grant's id. Entries of exactly that length are from before lists

@@ -195,14 +195,17 @@ const headerLen = 1 + 8
 
 // encodeIn returns the body of a record in a form.
 func encodeIn(f form, v any) (body []byte, err error) {
-	g, ok := v.(Grant)
-	switch {
-	case !ok:
-		return encode(v)
-	case f == formPlain:
-		body, err = g.appendJSON(make([]byte, 0, 1024))
+	switch v := v.(type) {
+	case Grant:
+		if f == formPlain {
+			body, err = v.appendJSON(make([]byte, 0, 1024))
+		} else {
+			body, err = v.appendCompact(make([]byte, 0, 448))
+		}
+	case Client:
+		body, err = v.appendJSON(make([]byte, 0, 640))
 	default:
-		body, err = g.appendCompact(make([]byte, 0, 448))
+		return encode(v)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("storage: encode: %w", err)
@@ -210,7 +213,7 @@ func encodeIn(f form, v any) (body []byte, err error) {
 	return body, nil
 }
 
-// encode returns the body of a record other than a grant.
+// encode returns the body of any other record.
 func encode(v any) ([]byte, error) {
 	body, err := json.Marshal(v)
 	if err != nil {

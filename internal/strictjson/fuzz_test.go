@@ -39,6 +39,7 @@ func FuzzUnmarshal(f *testing.F) {
 		sameUntyped(t, data)
 		if err == nil {
 			sameTyped(t, data, got)
+			sameWithoutInterface(t, data, got)
 		}
 	})
 }
@@ -53,6 +54,25 @@ type fuzzed struct {
 	ByName map[string]map[string]key `json:"by_name"`
 	Any    any                       `json:"any"`
 	Self   *fuzzed                   `json:"self"`
+}
+
+// sameWithoutInterface decodes the members that are no interface without the one that is.
+func sameWithoutInterface(t *testing.T, data []byte, want fuzzed) {
+	t.Helper()
+	var got struct {
+		base
+		Name   string                    `json:"name"`
+		URIs   []string                  `json:"redirect_uris"`
+		Count  int64                     `json:"count"`
+		Raw    json.RawMessage           `json:"raw"`
+		Keys   []*key                    `json:"keys"`
+		ByName map[string]map[string]key `json:"by_name"`
+	}
+	err := strictjson.Unmarshal(data, &got, strictjson.Options{})
+	if err != nil || !reflect.DeepEqual([]any{got.base, got.Name, got.URIs, got.Count, got.Raw, got.Keys, got.ByName},
+		[]any{want.base, want.Name, want.URIs, want.Count, want.Raw, want.Keys, want.ByName}) {
+		t.Fatalf("%v: got %+v, with an interface %+v", err, got, want)
+	}
 }
 
 func sameUntyped(t *testing.T, data []byte) {

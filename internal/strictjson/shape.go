@@ -154,3 +154,37 @@ func tagName(tag string) string {
 	}
 	return name
 }
+
+// interfaceCache holds the results of hasInterface by type.
+var interfaceCache sync.Map
+
+// hasInterface reports whether a value of a type may have an interface in it, into which numbers are
+// decoded as [json.Number].
+func hasInterface(t reflect.Type) bool {
+	if has, ok := interfaceCache.Load(t); ok {
+		return has.(bool)
+	}
+	has := reachesInterface(t, map[reflect.Type]bool{})
+	interfaceCache.Store(t, has)
+	return has
+}
+
+func reachesInterface(t reflect.Type, seen map[reflect.Type]bool) bool {
+	if t == nil || seen[t] {
+		return t == nil
+	}
+	seen[t] = true
+	switch t.Kind() {
+	case reflect.Interface:
+		return true
+	case reflect.Pointer, reflect.Slice, reflect.Array, reflect.Map:
+		return reachesInterface(t.Elem(), seen)
+	case reflect.Struct:
+		for i := range t.NumField() {
+			if reachesInterface(t.Field(i).Type, seen) {
+				return true
+			}
+		}
+	}
+	return false
+}

@@ -107,6 +107,9 @@ func Unmarshal(data []byte, v any, o Options) error {
 	if err != nil {
 		return err
 	}
+	if !hasInterface(reflect.TypeOf(v)) {
+		return wrongType(data, json.Unmarshal(exact, v))
+	}
 	decoder := json.NewDecoder(bytes.NewReader(exact))
 	decoder.UseNumber()
 	return wrongType(data, decoder.Decode(v))
@@ -132,7 +135,7 @@ func check(data []byte, t reflect.Type, o Options) ([]byte, error) {
 	if !json.Valid(data) {
 		return nil, syntaxError(data)
 	}
-	w := walker{data: data, maxDepth: o.MaxDepth, target: -1}
+	w := walker{data: data, maxDepth: o.MaxDepth, target: -1, path: make([]step, 0, 4), names: make([][]byte, 0, 16)}
 	if err := w.value(t); err != nil {
 		return nil, err
 	}

@@ -379,3 +379,24 @@ func ExampleUnmarshal() {
 	// Notes <nil>
 	// true strictjson: client_name: duplicate member
 }
+
+// TestNumbersInInterfaces: wherever in a type an interface is, a number in it keeps all its digits.
+func TestNumbersInInterfaces(t *testing.T) {
+	type holder struct {
+		Deep []map[string]*struct{ Any any }
+		Self *nested
+	}
+	var v holder
+	const digits = "12345678901234567890"
+	if err := strictjson.Unmarshal([]byte(`{"Deep":[{"a":{"Any":`+digits+`}}],"Self":{"Self":{"Any":[`+digits+`]}}}`), &v, strictjson.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	if v.Deep[0]["a"].Any != json.Number(digits) || v.Self.Self.Any.([]any)[0] != json.Number(digits) {
+		t.Errorf("%v, %v", v.Deep[0]["a"].Any, v.Self.Self.Any)
+	}
+}
+
+type nested struct {
+	Self *nested
+	Any  any
+}

@@ -1,0 +1,56 @@
+package metadata_test
+
+import (
+	"encoding/json"
+	"reflect"
+	"testing"
+
+	"gatehouse.example/metadata"
+)
+
+// TestEveryMemberOfAClient: a new member of a client is one for AppendJSON too.
+func TestEveryMemberOfAClient(t *testing.T) {
+	var c metadata.Client
+	for i := range reflect.TypeOf(c).NumField() {
+		switch field := reflect.ValueOf(&c).Elem().Field(i); field.Interface().(type) {
+		case string:
+			field.SetString(reflect.TypeOf(c).Field(i).Name)
+		case []string:
+			field.Set(reflect.ValueOf([]string{"a", "<&>"}))
+		case bool:
+			field.SetBool(true)
+		case json.RawMessage:
+			field.SetBytes([]byte(` { "keys" : [ "<" ] } `))
+		default:
+			t.Fatalf("a member of type %s: append it, and fill it here", field.Type())
+		}
+		sameClient(t, c)
+	}
+	sameClient(t, metadata.Client{})
+	if _, err := (metadata.Client{JWKS: json.RawMessage(`{`)}).AppendJSON(nil); err == nil {
+		t.Error("keys that are no JSON were appended")
+	}
+}
+
+func sameClient(t *testing.T, c metadata.Client) {
+	t.Helper()
+	want, err := json.Marshal(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := c.AppendJSON([]byte("before")); err != nil || string(got) != "before"+string(want) {
+		t.Errorf("%v:\n%s\n%s", err, got, want)
+	}
+}
+
+// FuzzClient: whatever a client states, AppendJSON writes it as encoding/json does.
+func FuzzClient(f *testing.F) {
+	f.Add(`{"redirect_uris":["http://127.0.0.1/","com.example.app:/?a&b"],"client_name":"\u2028\ud83d\ude00<","jwks":{"keys":[ ]},"scope":"a b"}`)
+	f.Add(`{"redirect_uris":[],"contacts":[""],"jwks":null,"dpop_bound_access_tokens":true}`)
+	f.Fuzz(func(t *testing.T, stated string) {
+		var c metadata.Client
+		if json.Unmarshal([]byte(stated), &c) == nil {
+			sameClient(t, c)
+		}
+	})
+}

@@ -27,7 +27,7 @@ func scripts(w *sim.World) {
 
 // simulatedPut is putScript.
 func simulatedPut(tx *sim.Tx, keys, args []string) any {
-	operation, condition, data, lineage := args[0], args[1], args[3], args[4]
+	operation, condition, value, lineage := args[0], args[1], args[3], args[4]
 	current, there := tx.Get(keys[0])
 	version := ""
 	if there {
@@ -48,6 +48,6 @@ func simulatedPut(tx *sim.Tx, keys, args []string) any {
 		}
 		return current
 	}
-	tx.Set(keys[0], operation+data)
+	tx.Set(keys[0], value)
 	return int64(1)
 }

@@ -15,29 +15,30 @@ import (
 )
 
 // putScript is the conditional write. KEYS[1] is the key; ARGV is the operation id, the condition
-// (see condition), the lifetime in milliseconds (0: none), the data, the replication id that the
-// server must have (empty: any), and 1 if replicas must have the write. It answers 1 when the
+// (see condition), the lifetime in milliseconds (0: none), the value (see valueOf), the replication id
+// that the server must have (empty: any), and 1 if replicas must have the write. It answers 1 when the
 // write has happened, now or before, and otherwise the value that is there, nil for none. A write
 // that happened before is replicated again, because the replica that lacks it may be the one
 // whose confirmation is needed now.
-const putScript = `local current = redis.call('GET', KEYS[1])
+const putScript = `local call, key, args = redis.call, KEYS[1], ARGV
+local current = call('GET', key)
 local version = current and string.sub(current, 1, 16)
-if version == ARGV[1] then
-  if ARGV[6] == '1' then redis.call('SET', KEYS[1], current, 'KEEPTTL') end
+if version == args[1] then
+  if args[6] == '1' then call('SET', key, current, 'KEEPTTL') end
   return 1
 end
-if ARGV[5] ~= '' and not string.find(redis.call('INFO', 'replication'), 'master_replid:' .. ARGV[5], 1, true) then
+if args[5] ~= '' and not string.find(call('INFO', 'replication'), 'master_replid:' .. args[5], 1, true) then
   return redis.error_reply('LINEAGE another one answers')
 end
-if ARGV[2] == 'absent' then
+if args[2] == 'absent' then
   if current then return current end
-elseif ARGV[2] ~= 'always' and version ~= ARGV[2] then
+elseif args[2] ~= 'always' and version ~= args[2] then
   return current
 end
-if ARGV[3] == '0' then
-  redis.call('SET', KEYS[1], ARGV[1] .. ARGV[4])
+if args[3] == '0' then
+  call('SET', key, args[4])
 else
-  redis.call('SET', KEYS[1], ARGV[1] .. ARGV[4], 'PX', ARGV[3])
+  call('SET', key, args[4], 'PX', args[3])
 end
 return 1`
 
@@ -145,7 +146,8 @@ func (way putWay) change(ctx context.Context, put storage.Put) *change {
 		if at.replicated {
 			replicated = "1"
 		}
-		return goredis.NewCmd(ctx, name, script, "1", put.Key, put.Operation[:], condition(put.If), lifetime(put.TTL), put.Data,
+		value := valueOf(put)
+		return goredis.NewCmd(ctx, name, script, "1", put.Key, value[:versionLen], condition(put.If), lifetime(put.TTL), value,
 			at.fence(put.On), replicated)
 	}
 	return c
@@ -153,11 +155,15 @@ func (way putWay) change(ctx context.Context, put storage.Put) *change {
 
 // setIfAbsent returns the SET of a write.
 func setIfAbsent(ctx context.Context, put storage.Put) *goredis.Cmd {
-	value := append(append(make([]byte, 0, versionLen+len(put.Data)), put.Operation[:]...), put.Data...)
 	if put.TTL == 0 {
-		return goredis.NewCmd(ctx, "set", put.Key, value, "nx")
+		return goredis.NewCmd(ctx, "set", put.Key, valueOf(put), "nx")
 	}
-	return goredis.NewCmd(ctx, "set", put.Key, value, "nx", "px", lifetime(put.TTL))
+	return goredis.NewCmd(ctx, "set", put.Key, valueOf(put), "nx", "px", lifetime(put.TTL))
+}
+
+// valueOf returns what is stored for a write: its operation id and the data.
+func valueOf(put storage.Put) []byte {
+	return append(append(make([]byte, 0, versionLen+len(put.Data)), put.Operation[:]...), put.Data...)
 }
 
 // undecided reports whether the outcome of a write, with its error, is left to the next way.

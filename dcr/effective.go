@@ -38,7 +38,7 @@ func (cs *Clients) effective(ctx context.Context, asked request) (storage.Client
 		return storage.Client{}, err
 	}
 	c := storage.Client{Source: storage.ClientRegistered, SoftwareStatement: statement}
-	rules := scopeRules{cs.policy, cs.scopes(ctx)}
+	rules := &scopeRules{&cs.policy, cs.scopes(ctx)}
 	for _, member := range []func(asked metadata.Client, m *metadata.Client) error{
 		cs.policy.redirectURIs, authMethod, signingAlgorithm, rules.grantTypes, responseTypes, rules.registrable, rules.scope, applicationType,
 		texts, links, keys, boundTokens,
@@ -75,7 +75,7 @@ func boundTokens(asked metadata.Client, _ *metadata.Client) error {
 
 // scopeRules are the policy and the scopes of this server at one registration.
 type scopeRules struct {
-	policy Policy
+	policy *Policy
 	scopes map[string]bool
 }
 
@@ -83,7 +83,7 @@ type scopeRules struct {
 // this server does not have, such as the device grant, and work without them; the response
 // lists what is left. A grant that OAuth 2.1 removed or the policy forbids is refused, and so
 // is a request without authorization_code.
-func (r scopeRules) grantTypes(asked metadata.Client, m *metadata.Client) error {
+func (r *scopeRules) grantTypes(asked metadata.Client, m *metadata.Client) error {
 	if err := r.policy.forbiddenGrant(asked.GrantTypes); err != nil {
 		return err
 	}
@@ -96,7 +96,7 @@ func (r scopeRules) grantTypes(asked metadata.Client, m *metadata.Client) error 
 
 // forbiddenGrant returns an error about the first grant that OAuth 2.1 removed or that the
 // policy does not allow.
-func (p Policy) forbiddenGrant(grants []string) error {
+func (p *Policy) forbiddenGrant(grants []string) error {
 	for _, grant := range grants {
 		if grant == "implicit" || grant == "password" {
 			// OAuth 2.1 section 10.
@@ -111,7 +111,7 @@ func (p Policy) forbiddenGrant(grants []string) error {
 
 // requestedGrants returns the grants that were asked for and are supported, or the default
 // if grant_types was omitted.
-func (r scopeRules) requestedGrants(asked metadata.Client) (grants []string) {
+func (r *scopeRules) requestedGrants(asked metadata.Client) (grants []string) {
 	if len(asked.GrantTypes) == 0 {
 		// RFC 7591 section 2: if omitted, the default is authorization_code alone. A client
 		// that asks for offline_access wants refresh tokens as well.
@@ -142,7 +142,7 @@ func responseTypes(asked metadata.Client, m *metadata.Client) error {
 
 // registrable refuses scopes of this server that the policy does not allow. If they were
 // left out without an error, a developer would not see why the client lacks them.
-func (r scopeRules) registrable(asked metadata.Client, _ *metadata.Client) error {
+func (r *scopeRules) registrable(asked metadata.Client, _ *metadata.Client) error {
 	for scope := range strings.FieldsSeq(asked.Scope) {
 		if r.scopes[scope] && !r.policy.allowsScope(scope) {
 			return invalidMetadata("scope", "%.64q cannot be registered here; register without it", scope)
@@ -152,7 +152,7 @@ func (r scopeRules) registrable(asked metadata.Client, _ *metadata.Client) error
 }
 
 // scope registers the scopes of this server that were asked for, each once.
-func (r scopeRules) scope(asked metadata.Client, m *metadata.Client) error {
+func (r *scopeRules) scope(asked metadata.Client, m *metadata.Client) error {
 	var kept []string
 	for scope := range strings.FieldsSeq(asked.Scope) {
 		if r.scopes[scope] && !slices.Contains(kept, scope) {

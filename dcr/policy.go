@@ -51,16 +51,16 @@ func (cs *Clients) AllowsScheme(scheme string) bool {
 	return slices.Contains(cs.policy.PrivateUseSchemes, scheme)
 }
 
-func (p Policy) allowsScope(scope string) bool {
+func (p *Policy) allowsScope(scope string) bool {
 	return len(p.Scopes) == 0 || scope == offlineAccess || slices.Contains(p.Scopes, scope)
 }
 
-func (p Policy) allowsGrant(grant string) bool {
+func (p *Policy) allowsGrant(grant string) bool {
 	return len(p.GrantTypes) == 0 || slices.Contains(p.GrantTypes, grant)
 }
 
 // validate returns every mistake in a policy.
-func (p Policy) validate() error {
+func (p *Policy) validate() error {
 	var errs []error
 	for _, scheme := range p.PrivateUseSchemes {
 		if scheme == "" || strings.ToLower(scheme) != scheme || strings.ContainsAny(scheme, ":/ ") {
@@ -86,7 +86,7 @@ func validPattern(pattern string) bool {
 }
 
 // refuses returns why a redirect URI cannot be registered, or "" if it can.
-func (p Policy) refuses(raw string) string {
+func (p *Policy) refuses(raw string) string {
 	uri, err := metadata.ParseRedirect(raw)
 	if err != nil {
 		why := err.Error()
@@ -108,7 +108,7 @@ func (p Policy) refuses(raw string) string {
 	return ""
 }
 
-func (p Policy) refusesScheme(raw string) string {
+func (p *Policy) refusesScheme(raw string) string {
 	scheme, _, _ := strings.Cut(raw, ":")
 	switch {
 	case p.RefusePrivateUse:
@@ -121,7 +121,7 @@ func (p Policy) refusesScheme(raw string) string {
 	return ""
 }
 
-func (p Policy) refusesHost(raw string) string {
+func (p *Policy) refusesHost(raw string) string {
 	if len(p.RedirectHosts) == 0 {
 		return ""
 	}

@@ -12,7 +12,7 @@ const maxRedirectURIs = 10
 
 // redirectURIs registers every redirect URI byte for byte, and repeated ones once. Its error
 // names the first unacceptable one and the reason.
-func (p Policy) redirectURIs(asked metadata.Client, m *metadata.Client) error {
+func (p *Policy) redirectURIs(asked metadata.Client, m *metadata.Client) error {
 	switch n := len(asked.RedirectURIs); {
 	case n == 0:
 		// RFC 7591 section 2: clients using flows with redirection MUST register them.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"log/slog"
 	"maps"
 	"mime"
 	"net/http"
@@ -60,7 +61,7 @@ type response struct {
 
 // encode returns r as JSON, with the members with a language tag, whose names the client chooses.
 func (r response) encode() ([]byte, error) {
-	body, err := r.appendJSON(make([]byte, 0, 1024))
+	body, err := r.appendJSON(make([]byte, 0, 768))
 	if err != nil || len(r.localized) == 0 {
 		return body, err
 	}
@@ -201,8 +202,8 @@ func withSecret(store *storage.Store, c storage.Client) (_ storage.Client, secre
 
 func (cs *Clients) registered(ctx context.Context, c storage.Client) {
 	cs.unused.note(c)
-	cs.log.InfoContext(ctx, "client registered", "client_id", c.ID, "client_name", c.Metadata.ClientName,
-		"redirect_uris", c.Metadata.RedirectURIs, "auth_method", c.Metadata.TokenEndpointAuthMethod)
+	cs.log.LogAttrs(ctx, slog.LevelInfo, "client registered", slog.String("client_id", c.ID), slog.String("client_name", c.Metadata.ClientName),
+		slog.Any("redirect_uris", c.Metadata.RedirectURIs), slog.String("auth_method", c.Metadata.TokenEndpointAuthMethod))
 	cs.onRegister(ctx, c)
 }
 

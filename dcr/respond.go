@@ -202,14 +202,13 @@ func respondBytes(w http.ResponseWriter, status int, body []byte, err error) {
 		status, body = http.StatusServiceUnavailable, []byte(`{"error":"`+codeUnavailable+`"}`)
 	}
 	h := w.Header()
-	h.Set("Content-Type", "application/json")
+	h["Content-Type"] = []string{"application/json"}
 	noStore(h)
 	w.WriteHeader(status)
 	_, _ = w.Write(body) // an error means that the client is gone
 }
 
 func noStore(h http.Header) {
-	h.Set("Cache-Control", "no-store")
-	h.Set("Pragma", "no-cache")
-	h.Set("X-Content-Type-Options", "nosniff")
+	values := []string{"no-store", "no-cache", "nosniff"}
+	h["Cache-Control"], h["Pragma"], h["X-Content-Type-Options"] = values[:1:1], values[1:2:2], values[2:]
 }

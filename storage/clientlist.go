@@ -40,7 +40,7 @@ func (c Client) listed() []Listing {
 
 func unusedEntries(entry, software, network string) []Listing {
 	inSoftware := inGroup(entry, network)
-	listed := []Listing{{clientsUnused, entry}}
+	listed := append(make([]Listing, 0, 3), Listing{clientsUnused, entry})
 	if software != "" || network != "" {
 		listed[0].Entry = inGroup(entry+groupMark+software, network)
 	}

@@ -65,18 +65,28 @@ func (t Table) GetMany(ctx context.Context, ids []string) ([]Item, error) {
 // Decode decodes the head of an item into head and returns its tail. The error is [ErrNotFound]
 // if the record has expired, and [ErrRecord] if it cannot be read.
 func (t Table) Decode(item Item, head any) (tail []byte, err error) {
-	body, err := t.store.body(t.kind, "", item) // the id counts for seals only, and there is none
+	encoded, tail, err := t.Split(item)
 	if err != nil {
 		return nil, err
 	}
-	if len(body) < 4 || uint64(len(body)-4) < uint64(binary.BigEndian.Uint32(body)) {
-		return nil, fmt.Errorf("storage: %s: %w: too short", t.kind, ErrRecord)
-	}
-	n := 4 + int(binary.BigEndian.Uint32(body))
-	if err := json.Unmarshal(body[4:n], head); err != nil {
+	if err := json.Unmarshal(encoded, head); err != nil {
 		return nil, fmt.Errorf("storage: %s: %w: %w", t.kind, ErrRecord, err)
 	}
-	return body[n:], nil
+	return tail, nil
+}
+
+// Split returns the head of an item as it is stored, and its tail. Both share memory with the item.
+// Its errors are those of [Table.Decode]; the head may be no JSON.
+func (t Table) Split(item Item) (head, tail []byte, err error) {
+	body, err := t.store.body(t.kind, "", item) // the id counts for seals only, and there is none
+	if err != nil {
+		return nil, nil, err
+	}
+	if len(body) < 4 || uint64(len(body)-4) < uint64(binary.BigEndian.Uint32(body)) {
+		return nil, nil, fmt.Errorf("storage: %s: %w: too short", t.kind, ErrRecord)
+	}
+	n := 4 + int(binary.BigEndian.Uint32(body))
+	return body[4:n:n], body[n:], nil
 }
 
 // Put writes a record if the condition holds, and returns the item that is there then. On

@@ -66,8 +66,11 @@ var errRow = errors.New("registry: a row of the catalogue does not consist of ob
 // supplies values for that key (requirement R-REC-5).
 func (o ownMeta) split(e catalogue.Entry) (row, error) { return o.splitInto(&lists{}, e) }
 
-// lists are lists of members that are used for one row after another.
-type lists struct{ members, recordMeta, itemMeta, meta []rawjson.Member }
+// lists are lists of members, and a text, that are used for one row after another.
+type lists struct {
+	members, recordMeta, itemMeta, meta []rawjson.Member
+	official                            []byte
+}
 
 // splitInto is split with lists that are used anew: a row is valid until the next one.
 func (o ownMeta) splitInto(l *lists, e catalogue.Entry) (row, error) {
@@ -107,7 +110,7 @@ func (h *Handler) appendItemWith(l *lists, b []byte, e catalogue.Entry, s shape)
 	if err != nil {
 		return b, err
 	}
-	meta := h.metaOf(l.meta[:0], r)
+	meta := h.metaOf(l, r)
 	defer func() { l.meta = meta }()
 	b = append(b, '{')
 	if s != shapeRecord {
@@ -131,11 +134,11 @@ func (h *Handler) appendItemWith(l *lists, b []byte, e catalogue.Entry, s shape)
 	return append(rawjson.AppendObject(append(b, `,"_meta":`...), meta), '}'), nil
 }
 
-// metaOf appends the members of _meta beside the record: MetaOfficial, those of the upstream,
-// and this registry's own.
-func (h *Handler) metaOf(meta []rawjson.Member, r row) []rawjson.Member {
-	official := append(make([]byte, 0, 320), `"`+registry.MetaOfficial+`":`...)
-	meta = append(meta, rawjson.Member{Name: registry.MetaOfficial, Text: appendOfficial(official, r.entry)})
+// metaOf returns the members of _meta beside the record: MetaOfficial, those of the upstream, and
+// this registry's own. They are valid until the next row.
+func (h *Handler) metaOf(l *lists, r row) []rawjson.Member {
+	l.official = appendOfficial(append(l.official[:0], `"`+registry.MetaOfficial+`":`...), r.entry)
+	meta := append(l.meta[:0], rawjson.Member{Name: registry.MetaOfficial, Text: l.official})
 	meta = append(meta, r.itemMeta...)
 	if value := h.enriched(r); value != nil {
 		meta = append(meta, rawjson.New(h.ownMeta.key, value))
@@ -207,9 +210,12 @@ func appendOfficial(b []byte, e catalogue.Entry) []byte {
 // exceeds maxAnswer, body is nil and fitted is the number of rows that fit; otherwise fitted is
 // the number of entries.
 func (h *Handler) writeList(entries []catalogue.Entry, next string, s shape) (body []byte, fitted int) {
-	size := 64
+	size, times := 64, 1
+	if s == shapeBoth {
+		times = 2 // an item has the record in both forms
+	}
 	for _, e := range entries {
-		size += 2*len(e.Server) + len(e.Meta) + 512
+		size += times*len(e.Server) + len(e.Meta) + 512
 	}
 	b, count, l := append(make([]byte, 0, size), `{"servers":[`...), 0, &lists{}
 	for i, e := range entries {

@@ -3,6 +3,7 @@ package catalogue
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"gatehouse.example/storage"
 )
@@ -41,6 +42,7 @@ func (w *walk) readSome(ctx context.Context, rows []listedRow) (full bool, err e
 	if err != nil {
 		return false, err
 	}
+	w.page.Entries = slices.Grow(w.page.Entries, min(len(rows), w.limit-len(w.page.Entries)))
 	for i, r := range rows {
 		v, err := w.visible(r, items[i])
 		switch {

@@ -121,10 +121,13 @@ func (c *Catalogue) decodeRow(item storage.Item) (row storedRow, err error) {
 	if item.Version == (storage.Version{}) {
 		return storedRow{}, nil
 	}
-	var head rowHead
-	tail, err := c.rows.Decode(item, &head)
+	encoded, tail, err := c.rows.Split(item)
 	if errors.Is(err, storage.ErrNotFound) {
-		err = nil
+		return storedRow{}, nil
+	}
+	var head rowHead
+	if err == nil {
+		head, err = readRowHead(encoded)
 	}
 	if err != nil {
 		return storedRow{}, err

@@ -123,22 +123,19 @@ func skipString(b []byte, i int) int {
 }
 
 // frequent are names of members in records. Members with such a name share its text.
-var frequent = func() map[string]string {
-	names := map[string]string{}
-	for _, name := range strings.Fields("$schema name title description version status repository packages remotes websiteUrl icons _meta server " +
-		"io.modelcontextprotocol.registry/official io.modelcontextprotocol.registry/publisher-provided") {
-		names[name] = name
-	}
-	return names
-}()
+var frequent = strings.Fields("name version description title repository remotes packages websiteUrl icons $schema status _meta server " +
+	"io.modelcontextprotocol.registry/official io.modelcontextprotocol.registry/publisher-provided")
 
 // unquoted returns the text of a JSON string.
 func unquoted(quoted []byte) string {
-	if bytes.IndexByte(quoted, '\\') < 0 && utf8.Valid(quoted) {
-		if name, ok := frequent[string(quoted[1:len(quoted)-1])]; ok {
+	plain := quoted[1 : len(quoted)-1]
+	for _, name := range frequent {
+		if string(plain) == name {
 			return name
 		}
-		return string(quoted[1 : len(quoted)-1])
+	}
+	if bytes.IndexByte(quoted, '\\') < 0 && utf8.Valid(quoted) {
+		return string(plain)
 	}
 	var s string
 	_ = json.Unmarshal(quoted, &s) // cannot fail: the string is valid

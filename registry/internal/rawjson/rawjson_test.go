@@ -65,6 +65,25 @@ func FuzzValid(f *testing.F) {
 	})
 }
 
+// TestBytes puts each byte at each place of strings, which are read eight bytes at a time, and between
+// values.
+func TestBytes(t *testing.T) {
+	for length := range 20 {
+		for place := range length {
+			for c := range 256 {
+				text := bytes.Repeat([]byte{'a'}, length+2)
+				text[0], text[length+1], text[1+place] = '"', '"', byte(c)
+				between := append(append([]byte{'['}, bytes.Repeat([]byte{byte(c)}, length)...), '1', byte(c), ']')
+				for _, data := range [][]byte{text, between, append(bytes.Repeat([]byte{0x80}, 3), text...), append([]byte{'['}, append(text, ']')...)} {
+					if got, want := rawjson.Valid(data), json.Valid(data); got != want {
+						t.Fatalf("%q is valid: %t, want %t", data, got, want)
+					}
+				}
+			}
+		}
+	}
+}
+
 func same(a, b any) bool {
 	x, _ := json.Marshal(a)
 	y, _ := json.Marshal(b)

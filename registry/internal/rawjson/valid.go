@@ -1,5 +1,10 @@
 package rawjson
 
+import (
+	"encoding/binary"
+	"math/bits"
+)
+
 // maxDepth is the number of nested arrays and objects from which on encoding/json refuses a
 // document.
 const maxDepth = 10000
@@ -33,15 +38,18 @@ func (p *parser) next() byte {
 
 // take moves behind c if it is next.
 func (p *parser) take(c byte) bool {
-	if p.next() != c || p.at == len(p.data) {
-		return false
+	if p.at < len(p.data) && p.data[p.at] == c {
+		p.at++
+		return true
 	}
-	p.at++
-	return true
+	return false
 }
 
+// blanks has a bit for each byte between values.
+const blanks = 1<<' ' | 1<<'\n' | 1<<'\r' | 1<<'\t'
+
 func (p *parser) blank() {
-	for p.at < len(p.data) && (p.data[p.at] == ' ' || p.data[p.at] == '\n' || p.data[p.at] == '\r' || p.data[p.at] == '\t') {
+	for p.at < len(p.data) && p.data[p.at] <= ' ' && uint64(1)<<p.data[p.at]&blanks != 0 {
 		p.at++
 	}
 }
@@ -116,15 +124,37 @@ var plain = func() (table [256]bool) {
 	return table
 }()
 
+// plainPrefix returns the number of bytes at the beginning that stand for themselves in a string.
+func plainPrefix(data []byte) (n int) {
+	for ; len(data)-n >= 8; n += 8 {
+		if special := specials(binary.LittleEndian.Uint64(data[n:])); special != 0 {
+			return n + bits.TrailingZeros64(special)/8
+		}
+	}
+	for n < len(data) && plain[data[n]] {
+		n++
+	}
+	return n
+}
+
+// specials looks at eight bytes at once. The lowest bit that it returns is the highest of the first
+// byte that does not stand for itself in a string; 0 means that all do. A subtraction borrows from
+// the bytes above one that is too small, so that what is above the lowest bit means nothing.
+func specials(eight uint64) uint64 {
+	const ones, high = 0x0101010101010101, 0x8080808080808080
+	control := (eight - ones*' ') &^ eight
+	quote := eight ^ ones*'"'
+	slash := eight ^ ones*'\\'
+	return (control | (quote-ones)&^quote | (slash-ones)&^slash) & high
+}
+
 // text reads a string. Like encoding/json it takes bytes that are not UTF-8.
 func (p *parser) text() bool {
 	if !p.take('"') {
 		return false
 	}
 	for {
-		for p.at < len(p.data) && plain[p.data[p.at]] {
-			p.at++
-		}
+		p.at += plainPrefix(p.data[p.at:])
 		if p.take('"') {
 			return true
 		}

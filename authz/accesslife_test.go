@@ -41,7 +41,7 @@ func expiresIn(t *testing.T, h *harness, token string) time.Duration {
 // Two widely used clients refresh five minutes before a token ends. With the default lifetime
 // they do so when half of it is over; with five or six minutes, at every call or every other
 // call.
-func TestB4AccessTokenLifeOutlastsEarlyRefreshes(t *testing.T) {
+func TestAccessTokenLifeOutlastsEarlyRefreshes(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
 		life, margin time.Duration
@@ -64,7 +64,7 @@ func TestB4AccessTokenLifeOutlastsEarlyRefreshes(t *testing.T) {
 
 // One of them sends the same refresh token twice at once: each pair costs one rotation, and
 // both get the same successor.
-func TestB4AccessTokenLifeAndTwinRefreshes(t *testing.T) {
+func TestAccessTokenLifeAndTwinRefreshes(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, setup{})
 	native := testClients()["native"]

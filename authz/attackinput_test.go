@@ -27,8 +27,8 @@ func inert(t *testing.T, what string, page reply) {
 
 const hostile = `"><script>alert(1)</script><img src=x onerror=alert(1)>" onfocus="alert(1)` + "\u202egpj\u2066"
 
-// TestD8TextOfOthersIsInert: what clients, providers and links say is text on every page.
-func TestD8TextOfOthersIsInert(t *testing.T) {
+// TestTextOfOthersIsInert: what clients, providers and links say is text on every page.
+func TestTextOfOthersIsInert(t *testing.T) {
 	t.Parallel()
 	web := testClients()["web"]
 	attacks(t, map[string]func(*testing.T){
@@ -82,9 +82,9 @@ func TestD8TextOfOthersIsInert(t *testing.T) {
 	})
 }
 
-// TestD9NoRedirectElsewhere: no parameter, path or Host leads a browser from this server to another
+// TestNoRedirectElsewhere: no parameter, path or Host leads a browser from this server to another
 // place than a client's registered one.
-func TestD9NoRedirectElsewhere(t *testing.T) {
+func TestNoRedirectElsewhere(t *testing.T) {
 	t.Parallel()
 	p, web := newAtProvider(t, nil), testClients()["web"]
 	b := p.newBrowser().atConsent(personName)
@@ -133,9 +133,9 @@ func TestD9NoRedirectElsewhere(t *testing.T) {
 	})
 }
 
-// TestD7Guessing: guesses are counted for the person and network that they are for and from, however
+// TestGuessing: guesses are counted for the person and network that they are for and from, however
 // both are written; answers do not tell who exists; nobody is locked out.
-func TestD7Guessing(t *testing.T) {
+func TestGuessing(t *testing.T) {
 	t.Parallel()
 	// guesses sends wrong passwords, and returns how many were compared.
 	guesses := func(h *harness, n int, from, name func(i int) string) int64 {

@@ -45,8 +45,8 @@ func everyPage(t *testing.T, p *atProvider) map[string]reply {
 	return pages
 }
 
-// TestD1NoPageIsFramed and its siblings look at every page that there is.
-func TestD1NoPageIsFramed(t *testing.T) {
+// TestNoPageIsFramed and its siblings look at every page that there is.
+func TestNoPageIsFramed(t *testing.T) {
 	t.Parallel()
 	t.Run("J01", func(t *testing.T) {
 		for name, page := range everyPage(t, newAtProvider(t, nil)) {
@@ -57,8 +57,8 @@ func TestD1NoPageIsFramed(t *testing.T) {
 	})
 }
 
-// TestA20NothingIsKept: no cache keeps a page, and no answer on the way to a code or token.
-func TestA20NothingIsKept(t *testing.T) {
+// TestNothingIsKept: no cache keeps a page, and no answer on the way to a code or token.
+func TestNothingIsKept(t *testing.T) {
 	t.Parallel()
 	t.Run("J29", func(t *testing.T) {
 		p, c := newAtProvider(t, nil), testClients()["native"]
@@ -84,9 +84,9 @@ func TestA20NothingIsKept(t *testing.T) {
 	})
 }
 
-// TestA21NoAddressLeaks: the addresses of pages, with transactions and codes, reach no other site: no
+// TestNoAddressLeaks: the addresses of pages, with transactions and codes, reach no other site: no
 // page loads anything from there, and none is named as the page where a link was.
-func TestA21NoAddressLeaks(t *testing.T) {
+func TestNoAddressLeaks(t *testing.T) {
 	t.Parallel()
 	t.Run("J30", func(t *testing.T) {
 		loaded := regexp.MustCompile(`(?i)(?:\ssrc=|<link[^>]*\shref=|url\(|@import)\s*["']?([^"')\s>]+)`)
@@ -107,9 +107,9 @@ func TestA21NoAddressLeaks(t *testing.T) {
 	})
 }
 
-// TestD10PolicyLetsAnswersThrough: browsers apply form-action to redirects too, so that with it the
+// TestPolicyLetsAnswersThrough: browsers apply form-action to redirects too, so that with it the
 // answer to the consent form would not reach the client.
-func TestD10PolicyLetsAnswersThrough(t *testing.T) {
+func TestPolicyLetsAnswersThrough(t *testing.T) {
 	t.Parallel()
 	t.Run("J31/no form-action", func(t *testing.T) {
 		for name, page := range everyPage(t, newAtProvider(t, nil)) {
@@ -130,9 +130,9 @@ func TestD10PolicyLetsAnswersThrough(t *testing.T) {
 	}
 }
 
-// TestD11FormsNeedNoScript: each page that asks something has a form with a button that works as soon
+// TestFormsNeedNoScript: each page that asks something has a form with a button that works as soon
 // as the page is there. internal/e2e looks at the pages in a browser.
-func TestD11FormsNeedNoScript(t *testing.T) {
+func TestFormsNeedNoScript(t *testing.T) {
 	t.Parallel()
 	t.Run("J33", func(t *testing.T) {
 		pages := everyPage(t, newAtProvider(t, nil))
@@ -150,9 +150,9 @@ func TestD11FormsNeedNoScript(t *testing.T) {
 	})
 }
 
-// TestD2FormsOfOthers: a form counts only from a page of this server, for the browser, session,
+// TestFormsOfOthers: a form counts only from a page of this server, for the browser, session,
 // transaction and purpose for which it was made, once.
-func TestD2FormsOfOthers(t *testing.T) {
+func TestFormsOfOthers(t *testing.T) {
 	t.Parallel()
 	web := testClients()["web"]
 	// signedIn returns a browser on the consent page, and its form.
@@ -245,9 +245,9 @@ func TestD2FormsOfOthers(t *testing.T) {
 	})
 }
 
-// TestD3SessionsArePrivate: a session begins with a new secret and its own cookie, ends in the store,
+// TestSessionsArePrivate: a session begins with a new secret and its own cookie, ends in the store,
 // and is that of no other server.
-func TestD3SessionsArePrivate(t *testing.T) {
+func TestSessionsArePrivate(t *testing.T) {
 	t.Parallel()
 	web := testClients()["web"]
 	here, err := url.Parse(secureIssuer)

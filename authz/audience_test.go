@@ -9,10 +9,10 @@ import (
 	"gatehouse.example/authz"
 )
 
-// TestA7AssertionsNameTheIssuer: another server of the same client can announce this server's
+// TestAssertionsNameTheIssuer: another server of the same client can announce this server's
 // token endpoint as its own. An assertion that the client signs for it names this endpoint,
 // and is valid here only if the operator configured that (CVE-2025-27370, CVE-2025-27371).
-func TestA7AssertionsNameTheIssuer(t *testing.T) {
+func TestAssertionsNameTheIssuer(t *testing.T) {
 	t.Parallel()
 	const other = "https://other.example.com"
 	for _, setting := range []authz.AssertionAudience{"", authz.AudienceIssuer, authz.AudienceIssuerOrEndpoint} {
@@ -71,9 +71,9 @@ func TestA7AssertionsNameTheIssuer(t *testing.T) {
 	}
 }
 
-// TestA7TimesOfAssertionsAreNumbers: a NumericDate is a JSON number (RFC 7519 section 2).
+// TestTimesOfAssertionsAreNumbers: a NumericDate is a JSON number (RFC 7519 section 2).
 // Values that other implementations do not accept are refused.
-func TestA7TimesOfAssertionsAreNumbers(t *testing.T) {
+func TestTimesOfAssertionsAreNumbers(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, setup{})
 	c, soon := signing(h), h.clock.Now().Add(time.Minute).Unix()

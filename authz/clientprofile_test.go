@@ -45,11 +45,11 @@ var profiles = []profile{
 	{name: "mcp-go-1.2", redirect: "http://127.0.0.1:8085/oauth/callback", scope: both},
 }
 
-// TestB9RecordedClients replays each client: it registers, or uses its document where it has
+// TestRecordedClients replays each client: it registers, or uses its document where it has
 // one and the server offers that; it sends an authorization request, which a person allows;
 // it redeems the code, calls for an hour, and refreshes when its token ends within its
 // margin.
-func TestB9RecordedClients(t *testing.T) {
+func TestRecordedClients(t *testing.T) {
 	t.Parallel()
 	for _, p := range profiles {
 		t.Run(p.name+"/registration", func(t *testing.T) {

@@ -77,10 +77,10 @@ func (p *atProvider) untouched(t *testing.T) (check func()) {
 	}
 }
 
-// TestD4ConsentIsOfOnePersonAndClient: what a person decided about one client counts for no other
+// TestConsentIsOfOnePersonAndClient: what a person decided about one client counts for no other
 // client, no other person, no other host and no more access, however silently the provider signs the
 // person in.
-func TestD4ConsentIsOfOnePersonAndClient(t *testing.T) {
+func TestConsentIsOfOnePersonAndClient(t *testing.T) {
 	t.Parallel()
 	web := testClients()["web"]
 	both, read := replaced(asks(web), "scope", "notes:read notes:write"), replaced(asks(web), "scope", "notes:read")
@@ -203,10 +203,10 @@ func TestD4ConsentIsOfOnePersonAndClient(t *testing.T) {
 	})
 }
 
-// TestD5DecisionAndCallbackInOneBrowser: somebody decides on a client in their own browser and sends
+// TestDecisionAndCallbackInOneBrowser: somebody decides on a client in their own browser and sends
 // the address of the provider, or their page, to a person who is signed in at the provider. That
 // person's browser gets a page and nothing else happens: to neither of them.
-func TestD5DecisionAndCallbackInOneBrowser(t *testing.T) {
+func TestDecisionAndCallbackInOneBrowser(t *testing.T) {
 	t.Parallel()
 	web := testClients()["web"]
 	for name, prepare := range map[string]func(p *atProvider) *browser{
@@ -274,10 +274,10 @@ func (p *atProvider) signedInAs(b *browser) string {
 	return "somebody"
 }
 
-// TestD6LoopbackClientsAreAskedAbout: a client that nobody vouches for and that gets its answer on the
+// TestLoopbackClientsAreAskedAbout: a client that nobody vouches for and that gets its answer on the
 // person's device is decided about on two pages each time, whatever the provider remembers: another
 // program can use its client_id (RFC 8252 section 8.6).
-func TestD6LoopbackClientsAreAskedAbout(t *testing.T) {
+func TestLoopbackClientsAreAskedAbout(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"native", "app"} {
 		c := testClients()[name]

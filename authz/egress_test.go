@@ -77,11 +77,11 @@ func (e noEgress) home() string {
 	return e.send(r).body
 }
 
-// TestB1WithoutEgressDocumentsAreNotOffered: while the public web cannot be reached, no copy
+// TestWithoutEgressDocumentsAreNotOffered: while the public web cannot be reached, no copy
 // of the metadata offers documents, so that clients register. The error for a client that
 // uses a document anyway names the cause and the settings that solve it. When the web can be
 // reached again, documents are offered and work.
-func TestB1WithoutEgressDocumentsAreNotOffered(t *testing.T) {
+func TestWithoutEgressDocumentsAreNotOffered(t *testing.T) {
 	t.Parallel()
 	e := newEnclosed(t, nil)
 	c := e.document("client.example.com")
@@ -127,9 +127,9 @@ func TestB1WithoutEgressDocumentsAreNotOffered(t *testing.T) {
 	}
 }
 
-// TestB1OneLookInVainIsNotBelieved: after a success only the second failed check in a row
+// TestOneLookInVainIsNotBelieved: after a success only the second failed check in a row
 // counts, and checks are more frequent while they fail.
-func TestB1OneLookInVainIsNotBelieved(t *testing.T) {
+func TestOneLookInVainIsNotBelieved(t *testing.T) {
 	t.Parallel()
 	e := newEnclosed(t, nil)
 	e.open.Store(true)
@@ -151,9 +151,9 @@ func TestB1OneLookInVainIsNotBelieved(t *testing.T) {
 	}
 }
 
-// TestB1StrangersDoNotDecide: fetches from hosts that clients name, failed or successful,
+// TestStrangersDoNotDecide: fetches from hosts that clients name, failed or successful,
 // neither change the result of the check nor cause one.
-func TestB1StrangersDoNotDecide(t *testing.T) {
+func TestStrangersDoNotDecide(t *testing.T) {
 	t.Parallel()
 	for _, there := range []bool{true, false} {
 		e := newEnclosed(t, nil)
@@ -181,10 +181,10 @@ func TestB1StrangersDoNotDecide(t *testing.T) {
 	}
 }
 
-// TestB1PinsWithOpenRegistration: with open registration the metadata does not mislead
+// TestPinsWithOpenRegistration: with open registration the metadata does not mislead
 // clients whose documents are not pinned. With registration by token it still offers
 // documents.
-func TestB1PinsWithOpenRegistration(t *testing.T) {
+func TestPinsWithOpenRegistration(t *testing.T) {
 	t.Parallel()
 	const id = "https://client.example.com/client.json"
 	for registration, want := range map[authz.Registration]bool{authz.RegistrationOpen: false, authz.RegistrationToken: true, authz.RegistrationClosed: true} {
@@ -201,10 +201,10 @@ func TestB1PinsWithOpenRegistration(t *testing.T) {
 	}
 }
 
-// TestB1PinnedClientsNeedNoEgress: with pinned documents the metadata still offers documents,
+// TestPinnedClientsNeedNoEgress: with pinned documents the metadata still offers documents,
 // and a pinned client signs in while nothing can be fetched; other clients get an error that
 // explains this. Where only pinned documents are accepted, there is no check.
-func TestB1PinnedClientsNeedNoEgress(t *testing.T) {
+func TestPinnedClientsNeedNoEgress(t *testing.T) {
 	t.Parallel()
 	const id = "https://client.example.com/client.json"
 	pinned := described(id, "http://127.0.0.1:49152/callback")
@@ -250,10 +250,10 @@ func TestB1PinnedClientsNeedNoEgress(t *testing.T) {
 	}
 }
 
-// TestB1TheFirstRequestWaitsForTheFirstLook: no answer offers documents before the first
+// TestTheFirstRequestWaitsForTheFirstLook: no answer offers documents before the first
 // check has ended. One of several concurrent requests starts the check, which does not depend
 // on that request's context.
-func TestB1TheFirstRequestWaitsForTheFirstLook(t *testing.T) {
+func TestTheFirstRequestWaitsForTheFirstLook(t *testing.T) {
 	t.Parallel()
 	e := newEnclosed(t, nil)
 	began, held := make(chan struct{}), make(chan struct{})
@@ -287,8 +287,8 @@ func TestB1TheFirstRequestWaitsForTheFirstLook(t *testing.T) {
 	}
 }
 
-// TestB1RunNoticesTheWay: a running server detects both changes by itself, and ends.
-func TestB1RunNoticesTheWay(t *testing.T) {
+// TestRunNoticesTheWay: a running server detects both changes by itself, and ends.
+func TestRunNoticesTheWay(t *testing.T) {
 	t.Parallel()
 	e := newEnclosed(t, func(c *authz.Config) { c.Egress.Every, c.Egress.Again = 5*time.Millisecond, time.Millisecond })
 	ctx, stop := context.WithCancel(t.Context())
@@ -308,9 +308,9 @@ func TestB1RunNoticesTheWay(t *testing.T) {
 	}
 }
 
-// TestB1NoCheckIsNoCheck: without configured hosts there is no check, and documents are
+// TestNoCheckIsNoCheck: without configured hosts there is no check, and documents are
 // offered. An invalid host is refused.
-func TestB1NoCheckIsNoCheck(t *testing.T) {
+func TestNoCheckIsNoCheck(t *testing.T) {
 	t.Parallel()
 	e := newEnclosed(t, func(c *authz.Config) { c.Egress.Hosts = nil })
 	answer := e.get("/.well-known/oauth-authorization-server")

@@ -41,10 +41,10 @@ func (w *twoTokens) mustBeAlive(what string, atNotes, atTasks bool) {
 	}
 }
 
-// TestA3WhoEndsWhat: an access token with the id of a public client ends its own resource,
+// TestWhoEndsWhat: an access token with the id of a public client ends its own resource,
 // and the grant if that was the last one. A refresh token, or an authenticated client, ends
 // the family.
-func TestA3WhoEndsWhat(t *testing.T) {
+func TestWhoEndsWhat(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, setup{config: sharing})
 	native, basic, post := testClients()["native"], testClients()["basic"], testClients()["post"]
@@ -98,9 +98,9 @@ func TestA3WhoEndsWhat(t *testing.T) {
 	}
 }
 
-// TestA3EmptyPasswordIsNoProof: a public client that sends HTTP Basic with an empty password
+// TestEmptyPasswordIsNoProof: a public client that sends HTTP Basic with an empty password
 // is not authenticated.
-func TestA3EmptyPasswordIsNoProof(t *testing.T) {
+func TestEmptyPasswordIsNoProof(t *testing.T) {
 	t.Parallel()
 	h, c := newHarness(t, setup{config: sharing}), testClients()["native"]
 	w := h.twoTokens(c)
@@ -112,9 +112,9 @@ func TestA3EmptyPasswordIsNoProof(t *testing.T) {
 	w.mustBeAlive("an empty password", false, true)
 }
 
-// TestA3AgainstRefresh: the end of a resource and a rotation compete for one record. Each is
+// TestAgainstRefresh: the end of a resource and a rotation compete for one record. Each is
 // made to happen between the other's read and write, and neither undoes the other.
-func TestA3AgainstRefresh(t *testing.T) {
+func TestAgainstRefresh(t *testing.T) {
 	t.Parallel()
 	c := testClients()["native"]
 	between := func(h *harness, f func()) { h.meter.once(&h.meter.before, "put", "grant", f) }
@@ -174,10 +174,10 @@ func TestA3AgainstRefresh(t *testing.T) {
 	})
 }
 
-// TestA3Together: concurrent requests end one resource and refresh the other, and all have
+// TestTogether: concurrent requests end one resource and refresh the other, and all have
 // read the same record before the first of them writes. Every request succeeds, the first
 // resource is ended and the other is not.
-func TestA3Together(t *testing.T) {
+func TestTogether(t *testing.T) {
 	t.Parallel()
 	h, c := newHarness(t, setup{config: sharing}), testClients()["native"]
 	w := h.twoTokens(c)
@@ -208,9 +208,9 @@ func TestA3Together(t *testing.T) {
 	w.mustHold(tasks, []string{"tasks:read", "tasks:write", "profile"})
 }
 
-// TestA3Unconfirmed: if the end of a resource is not on record, the answer is 503 and the
+// TestUnconfirmed: if the end of a resource is not on record, the answer is 503 and the
 // resource has not ended. If only the reply of the store was lost, it has ended once.
-func TestA3Unconfirmed(t *testing.T) {
+func TestUnconfirmed(t *testing.T) {
 	t.Parallel()
 	h, c := newHarness(t, setup{config: sharing}).withDefaultWriteTime(), testClients()["native"]
 	w := h.twoTokens(c)

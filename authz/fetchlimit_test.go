@@ -70,11 +70,11 @@ func eventually(t *testing.T, what string, is func() bool) {
 	}
 }
 
-// TestB4OneRequesterCannotHoldAllFetches: one address names 160 clients at hosts that never
+// TestOneRequesterCannotHoldAllFetches: one address names 160 clients at hosts that never
 // answer. While it holds all the fetches that it may hold, a person at another address signs
 // in with a client that was not seen before. A second client at a silent host, named from
 // that other address, does not take its place either.
-func TestB4OneRequesterCannotHoldAllFetches(t *testing.T) {
+func TestOneRequesterCannotHoldAllFetches(t *testing.T) {
 	t.Parallel()
 	h, web := newSilentWeb(t, patient)
 	var flood sync.WaitGroup
@@ -101,9 +101,9 @@ func TestB4OneRequesterCannotHoldAllFetches(t *testing.T) {
 	}
 }
 
-// TestB4KnownClientsAreReadApart: networks that hold all fetches for unknown clients do not
+// TestKnownClientsAreReadApart: networks that hold all fetches for unknown clients do not
 // delay the document of a known client: it is read again.
-func TestB4KnownClientsAreReadApart(t *testing.T) {
+func TestKnownClientsAreReadApart(t *testing.T) {
 	t.Parallel()
 	h, web := newSilentWeb(t, func(c *safefetch.Config) { c.Timeout, c.Patience, c.MaxConcurrent = time.Hour, 200*time.Millisecond, 4 })
 	known := web.URL("client.example.org", "/client.json")
@@ -128,9 +128,9 @@ func TestB4KnownClientsAreReadApart(t *testing.T) {
 	}
 }
 
-// TestB4DeadlinesAre503: a request whose deadline passes while the client's document is
+// TestDeadlinesAre503: a request whose deadline passes while the client's document is
 // fetched gets 503 at every endpoint, and not 500.
-func TestB4DeadlinesAre503(t *testing.T) {
+func TestDeadlinesAre503(t *testing.T) {
 	t.Parallel()
 	h, web := newSilentWeb(t, patient)
 	t.Cleanup(func() { close(web.release) })
@@ -161,9 +161,9 @@ func TestB4DeadlinesAre503(t *testing.T) {
 	}
 }
 
-// TestB4LogosOfOneClient: repeated changes of the logo of one registration cause only a few
+// TestLogosOfOneClient: repeated changes of the logo of one registration cause only a few
 // fetches, whatever the host answers. Another client's logo is still fetched.
-func TestB4LogosOfOneClient(t *testing.T) {
+func TestLogosOfOneClient(t *testing.T) {
 	t.Parallel()
 	h, web := newSilentWeb(t, nil)
 	t.Cleanup(func() { close(web.release) })

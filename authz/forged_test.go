@@ -137,7 +137,7 @@ func forgedCases(t *testing.T, h *harness) map[string]forgedCase {
 // A record that was written with the password of the store and without a master key is
 // neither accepted nor treated as missing: the answer is 503, the log and the readiness probe
 // report it, and nothing is written in its place. After its removal everything works again.
-func TestC1ForgedRecords(t *testing.T) {
+func TestForgedRecords(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, setup{config: func(c *authz.Config) { c.SessionIdle = 12 * time.Hour }})
 	client := h.rawItem("gatehouse:client:" + testClients()["brief"].ID)
@@ -183,7 +183,7 @@ func TestC1ForgedRecords(t *testing.T) {
 }
 
 // A record of another issuer with the same Redis and the same master key is not accepted.
-func TestC1RecordOfAnotherIssuer(t *testing.T) {
+func TestRecordOfAnotherIssuer(t *testing.T) {
 	t.Parallel()
 	h, c := newHarness(t, setup{}), testClients()["native"]
 	token := h.tokens(c).refresh
@@ -201,7 +201,7 @@ func TestC1RecordOfAnotherIssuer(t *testing.T) {
 // Forged records of single-use values are neither accepted nor treated as missing: an initial
 // access token with more uses is no token, and a forged mark of an assertion does not show
 // that it was used.
-func TestC1ForgedOnce(t *testing.T) {
+func TestForgedOnce(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, setup{config: func(c *authz.Config) { c.Registration = authz.RegistrationToken }})
 	token, err := h.store.NewSecret("gate_iat_")
@@ -245,7 +245,7 @@ func TestC1ForgedOnce(t *testing.T) {
 }
 
 // The log reports forged records once a minute, however many requests read one.
-func TestC1AlarmIsSpared(t *testing.T) {
+func TestAlarmIsSpared(t *testing.T) {
 	t.Parallel()
 	h, c := newHarness(t, setup{}), testClients()["native"]
 	token := h.tokens(c).refresh

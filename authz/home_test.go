@@ -11,7 +11,7 @@ const acceptOfBrowsers = "text/html,application/xhtml+xml,application/xml;q=0.9,
 
 // A person who opens the issuer gets a page. Programs get the same JSON 404 as before, and so
 // does every method other than GET and HEAD.
-func TestB8RootIsAPageForPeople(t *testing.T) {
+func TestRootIsAPageForPeople(t *testing.T) {
 	t.Parallel()
 	for issuer, paths := range map[string][]string{
 		secureIssuer:                          {"/"},
@@ -63,9 +63,9 @@ func TestB8RootIsAPageForPeople(t *testing.T) {
 	}
 }
 
-// TestA6HomeOfWhoIsSignedIn: the page at the issuer names the signed-in person, who can sign
+// TestHomeOfWhoIsSignedIn: the page at the issuer names the signed-in person, who can sign
 // out there.
-func TestA6HomeOfWhoIsSignedIn(t *testing.T) {
+func TestHomeOfWhoIsSignedIn(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, setup{})
 	b := h.newBrowser().atConsent(personName)
@@ -90,9 +90,9 @@ func TestA6HomeOfWhoIsSignedIn(t *testing.T) {
 	}
 }
 
-// TestB6NoIDTokensArePromised: the document for OpenID clients is the same as the other and
+// TestNoIDTokensArePromised: the document for OpenID clients is the same as the other and
 // does not mention ID tokens, because the server issues none.
-func TestB6NoIDTokensArePromised(t *testing.T) {
+func TestNoIDTokensArePromised(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, setup{})
 	oauth, openID := h.get("/.well-known/oauth-authorization-server"), h.get("/.well-known/openid-configuration")

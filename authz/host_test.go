@@ -21,9 +21,9 @@ func (h *harness) registration(body string) reply {
 	return h.send(r)
 }
 
-// TestA4HostsOfClients: a host that browsers would rewrite is refused in registrations and
+// TestHostsOfClients: a host that browsers would rewrite is refused in registrations and
 // documents, and the error shows how to write it.
-func TestA4HostsOfClients(t *testing.T) {
+func TestHostsOfClients(t *testing.T) {
 	t.Parallel()
 	h, web := withDocuments(t, nil)
 	for host, says := range map[string]string{
@@ -73,9 +73,9 @@ func TestA4HostsOfClients(t *testing.T) {
 	}
 }
 
-// TestA4OneFormIsShown: all pages show a host in the same form, and the link still has the
+// TestOneFormIsShown: all pages show a host in the same form, and the link still has the
 // form that the client registered.
-func TestA4OneFormIsShown(t *testing.T) {
+func TestOneFormIsShown(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, setup{})
 	c := testClients()["web"]

@@ -59,9 +59,9 @@ func (b *browser) consentPage(c testClient) {
 	}
 }
 
-// TestB2AuthorizeWritesNothing: an authorization request, of a signed-in person or not,
+// TestAuthorizeWritesNothing: an authorization request, of a signed-in person or not,
 // writes nothing to the store before it is decided.
-func TestB2AuthorizeWritesNothing(t *testing.T) {
+func TestAuthorizeWritesNothing(t *testing.T) {
 	t.Parallel()
 	h, c := newHarness(t, setup{}), testClients()["native"]
 	writes := h.meter.writes.Load()
@@ -92,9 +92,9 @@ func TestB2AuthorizeWritesNothing(t *testing.T) {
 	}
 }
 
-// TestB2CopyOfTheCookieIsNoSecondLife: with a copy of the cookie of a decided transaction the
+// TestCopyOfTheCookieIsNoSecondLife: with a copy of the cookie of a decided transaction the
 // page has expired, for as long as the copy can be opened.
-func TestB2CopyOfTheCookieIsNoSecondLife(t *testing.T) {
+func TestCopyOfTheCookieIsNoSecondLife(t *testing.T) {
 	t.Parallel()
 	for _, decision := range []string{"allow", "deny"} {
 		h, c := newHarness(t, setup{}), testClients()["native"]
@@ -128,9 +128,9 @@ func TestB2CopyOfTheCookieIsNoSecondLife(t *testing.T) {
 	}
 }
 
-// TestB2OneDecisionAcrossProcesses: two processes get an answer to one page, one from the
+// TestOneDecisionAcrossProcesses: two processes get an answer to one page, one from the
 // browser and one with a copy of its cookies. Exactly one counts.
-func TestB2OneDecisionAcrossProcesses(t *testing.T) {
+func TestOneDecisionAcrossProcesses(t *testing.T) {
 	t.Parallel()
 	h, c := newHarness(t, setup{}), testClients()["native"]
 	other := newHarness(t, setup{store: h.store})
@@ -168,9 +168,9 @@ func TestB2OneDecisionAcrossProcesses(t *testing.T) {
 	}
 }
 
-// TestB2MasterKeyRotation: transactions sealed under the previous master key remain valid in
+// TestRotationOfMasterKeys: transactions sealed under the previous master key remain valid in
 // a new process until that key is removed.
-func TestB2MasterKeyRotation(t *testing.T) {
+func TestRotationOfMasterKeys(t *testing.T) {
 	t.Parallel()
 	h, c := newHarness(t, setup{}), testClients()["native"]
 	b, late := h.newBrowser(), h.newBrowser()
@@ -197,9 +197,9 @@ func TestB2MasterKeyRotation(t *testing.T) {
 	mustShow(t, late.submit("decision", "allow"), http.StatusBadRequest, "invalid_request")
 }
 
-// TestB2SealedTransactionIsBound: a sealed transaction is not accepted in another browser,
+// TestSealedTransactionIsBound: a sealed transaction is not accepted in another browser,
 // under another id, for another issuer, changed, cut or sent twice.
-func TestB2SealedTransactionIsBound(t *testing.T) {
+func TestSealedTransactionIsBound(t *testing.T) {
 	t.Parallel()
 	h, c := newHarness(t, setup{}), testClients()["native"]
 	ask := func(b *browser) (id, name, value string) {
@@ -270,10 +270,10 @@ func headerLength(t *testing.T, r reply) int {
 	return len(dump)
 }
 
-// TestB2ManyPages: however many pages a browser opens, the newest ones work. All its cookies
+// TestManyPages: however many pages a browser opens, the newest ones work. All its cookies
 // together stay well below the 8 KiB of headers that other servers on the host accept, and
 // the header of every answer below the 4 KiB that proxies accept by default.
-func TestB2ManyPages(t *testing.T) {
+func TestManyPages(t *testing.T) {
 	t.Parallel()
 	h, c := newHarness(t, setup{}), testClients()["native"]
 	for _, state := range []int{10, 400, 800, 1200, 1240, 1300} {
@@ -305,9 +305,9 @@ func TestB2ManyPages(t *testing.T) {
 	}
 }
 
-// TestB2ManyIssuers: the limit applies to all issuers on one host together, because a browser
+// TestManyIssuers: the limit applies to all issuers on one host together, because a browser
 // sends the cookies of all of them.
-func TestB2ManyIssuers(t *testing.T) {
+func TestManyIssuers(t *testing.T) {
 	t.Parallel()
 	h, c := newHarness(t, setup{}), testClients()["native"]
 	b := h.newBrowser()
@@ -332,9 +332,9 @@ func TestB2ManyIssuers(t *testing.T) {
 	}
 }
 
-// TestB2PagesTogether: pages that are opened at the same moment all work, although no request
+// TestPagesTogether: pages that are opened at the same moment all work, although no request
 // has the cookie that the answer to another one set.
-func TestB2PagesTogether(t *testing.T) {
+func TestPagesTogether(t *testing.T) {
 	t.Parallel()
 	h, c := newHarness(t, setup{}), testClients()["native"]
 	b := h.newBrowser()
@@ -363,10 +363,10 @@ func TestB2PagesTogether(t *testing.T) {
 	}
 }
 
-// TestB2LargeRequests: a request that is too large for a cookie is stored and works like
+// TestLargeRequests: a request that is too large for a cookie is stored and works like
 // every other. One network can store a limited number of bytes, and other networks are not
 // affected.
-func TestB2LargeRequests(t *testing.T) {
+func TestLargeRequests(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, setup{config: func(c *authz.Config) {
 		c.TrustedProxies = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
@@ -415,8 +415,8 @@ func TestB2LargeRequests(t *testing.T) {
 	}
 }
 
-// TestB2OtherBrowserOfALargeRequest: a stored transaction also belongs to one browser.
-func TestB2OtherBrowserOfALargeRequest(t *testing.T) {
+// TestOtherBrowserOfALargeRequest: a stored transaction also belongs to one browser.
+func TestOtherBrowserOfALargeRequest(t *testing.T) {
 	t.Parallel()
 	h, c := newHarness(t, setup{}), testClients()["native"]
 	b := h.newBrowser()

@@ -163,10 +163,10 @@ func TestLogoRefused(t *testing.T) {
 	}
 }
 
-// TestA5WhoMayShowALogo: logos are shown of clients that the operator vouches for, of
+// TestWhoMayShowALogo: logos are shown of clients that the operator vouches for, of
 // documents at the origin of the logo, and of clients whose page and web redirect URI have
 // the origin of the logo. Logos of other clients are not fetched.
-func TestA5WhoMayShowALogo(t *testing.T) {
+func TestWhoMayShowALogo(t *testing.T) {
 	t.Parallel()
 	h, web := withDocuments(t, nil)
 	at, page := web.URL(clientHost, "/logo.png"), web.URL(clientHost, "/about")
@@ -217,10 +217,10 @@ func TestA5WhoMayShowALogo(t *testing.T) {
 	}
 }
 
-// TestA5LogoOfWhoGetsTheAnswer: a client that registers the page, logo and redirect URI of
+// TestLogoOfWhoGetsTheAnswer: a client that registers the page, logo and redirect URI of
 // another one beside its own redirect URI does not show that logo when the answer goes to its
 // own.
-func TestA5LogoOfWhoGetsTheAnswer(t *testing.T) {
+func TestLogoOfWhoGetsTheAnswer(t *testing.T) {
 	t.Parallel()
 	h, web := withDocuments(t, nil)
 	at := web.URL(clientHost, "/logo.png")
@@ -255,9 +255,9 @@ func TestA5LogoOfWhoGetsTheAnswer(t *testing.T) {
 	}
 }
 
-// TestB1PagesWaitForNoLogo: while a logo is being fetched, every page of the sign-in, and the
+// TestPagesWaitForNoLogo: while a logo is being fetched, every page of the sign-in, and the
 // address of the logo, answer without it; the next page has it.
-func TestB1PagesWaitForNoLogo(t *testing.T) {
+func TestPagesWaitForNoLogo(t *testing.T) {
 	t.Parallel()
 	web := webtest.New(t)
 	h := newHarness(t, setup{config: func(c *authz.Config) {

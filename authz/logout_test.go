@@ -57,9 +57,9 @@ func (b *browser) atConsent(name string) *browser {
 	return b
 }
 
-// TestA6SignOut: the button ends the session in the store and in the browser, also on an old
+// TestSignOut: the button ends the session in the store and in the browser, also on an old
 // page. Grants remain.
-func TestA6SignOut(t *testing.T) {
+func TestSignOut(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, setup{issuer: secureIssuer + "/tenant"})
 	b, c := h.newBrowser(), testClients()["native"]
@@ -89,8 +89,8 @@ func TestA6SignOut(t *testing.T) {
 	}
 }
 
-// TestA6NotYou: another person continues with the same authorization request.
-func TestA6NotYou(t *testing.T) {
+// TestNotYou: another person continues with the same authorization request.
+func TestNotYou(t *testing.T) {
 	t.Parallel()
 	h, c := newHarness(t, setup{}), testClients()["native"]
 	writer := h.addPerson("writer")
@@ -120,9 +120,9 @@ func TestA6NotYou(t *testing.T) {
 	}
 }
 
-// TestA6NobodySignsOthersOut: without the token of this browser and session nothing happens,
+// TestNobodySignsOthersOut: without the token of this browser and session nothing happens,
 // neither from another site nor by a link.
-func TestA6NobodySignsOthersOut(t *testing.T) {
+func TestNobodySignsOthersOut(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, setup{})
 	h.addPerson("writer")
@@ -157,9 +157,9 @@ func TestA6NobodySignsOthersOut(t *testing.T) {
 	}
 }
 
-// TestA6IssuersOnOneHost: cookies of one host are shared by all its ports, and these have the
+// TestIssuersOnOneHost: cookies of one host are shared by all its ports, and these have the
 // path /, so the names of the cookies differ by issuer.
-func TestA6IssuersOnOneHost(t *testing.T) {
+func TestIssuersOnOneHost(t *testing.T) {
 	t.Parallel()
 	for _, issuers := range [][2]string{
 		{secureIssuer + "/a", secureIssuer + "/b"}, {secureIssuer, secureIssuer + "/b"}, {"http://127.0.0.1:8080", "http://127.0.0.1:8090"}, {"https://auth.example.com:8443", secureIssuer},
@@ -185,9 +185,9 @@ func TestA6IssuersOnOneHost(t *testing.T) {
 	}
 }
 
-// TestA6PasswordEndsSessions: a new password ends the sessions that began with the old one,
+// TestPasswordEndsSessions: a new password ends the sessions that began with the old one,
 // including one that begins during the change, and a decision in progress.
-func TestA6PasswordEndsSessions(t *testing.T) {
+func TestPasswordEndsSessions(t *testing.T) {
 	t.Parallel()
 	h, c := newHarness(t, setup{}), testClients()["native"]
 	change := func() {
@@ -225,9 +225,9 @@ func TestA6PasswordEndsSessions(t *testing.T) {
 	}
 }
 
-// TestA6NoOpenerPolicy: with a Cross-Origin-Opener-Policy a client would lose the pop-up in
+// TestNoOpenerPolicy: with a Cross-Origin-Opener-Policy a client would lose the pop-up in
 // which it opened the pages. The other policies are set.
-func TestA6NoOpenerPolicy(t *testing.T) {
+func TestNoOpenerPolicy(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, setup{})
 	b := h.newBrowser()

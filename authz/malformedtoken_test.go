@@ -31,10 +31,10 @@ func malformedTokens() []string {
 	return values
 }
 
-// TestA8MalformedTokens: for every malformed refresh token or code the answer is
+// TestMalformedTokens: for every malformed refresh token or code the answer is
 // invalid_grant, so that the client starts anew. At /revoke such a token is ignored, at
 // /introspect it is inactive. Nothing is written, and the log does not contain it.
-func TestA8MalformedTokens(t *testing.T) {
+func TestMalformedTokens(t *testing.T) {
 	t.Parallel()
 	h, c := newHarness(t, setup{}), testClients()["native"]
 	before := h.meter.writes.Load()
@@ -62,9 +62,9 @@ func TestA8MalformedTokens(t *testing.T) {
 	}
 }
 
-// TestA8MalformedCredentials: for a malformed client id or secret the answer is
+// TestMalformedCredentials: for a malformed client id or secret the answer is
 // invalid_client, so that the client registers anew.
-func TestA8MalformedCredentials(t *testing.T) {
+func TestMalformedCredentials(t *testing.T) {
 	t.Parallel()
 	h, c := newHarness(t, setup{}), testClients()["post"]
 	for _, value := range []string{strings.Repeat("a", 20_000), "a\x00b", "\xff", "\r\n"} {

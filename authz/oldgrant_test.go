@@ -61,10 +61,10 @@ func jsonOf(t *testing.T, v any) []byte {
 	return out
 }
 
-// TestA1GrantsWithoutPairs: a grant without pairs keeps its meaning: each scope counts at
+// TestGrantsWithoutPairs: a grant without pairs keeps its meaning: each scope counts at
 // each of its resources that defines it, and a resource without scopes is granted as a whole.
 // It was redeemed for all of them, so a refresh must name one.
-func TestA1GrantsWithoutPairs(t *testing.T) {
+func TestGrantsWithoutPairs(t *testing.T) {
 	t.Parallel()
 	c := testClients()["native"]
 	for name, redeem := range map[string]func(h *harness) heldGrant{
@@ -105,10 +105,10 @@ func TestA1GrantsWithoutPairs(t *testing.T) {
 	sole.mustHold(notes, []string{"notes:read", "notes:write", "profile"})
 }
 
-// TestA1PreviousRelease: during a rolling upgrade a process of the previous release rotates a
+// TestPreviousRelease: during a rolling upgrade a process of the previous release rotates a
 // current grant, and writes back only the members that it knows. The remaining grant never
 // allows more than the person did, and a refresh that names no resource is refused.
-func TestA1PreviousRelease(t *testing.T) {
+func TestPreviousRelease(t *testing.T) {
 	t.Parallel()
 	h, c := newHarness(t, setup{config: sharing}), testClients()["native"]
 	b := h.newBrowser()
@@ -128,10 +128,10 @@ func TestA1PreviousRelease(t *testing.T) {
 	held.mustHold(files, nil)
 }
 
-// TestA1Reconfigured: scopes and resources that are no longer configured go into no token,
+// TestReconfigured: scopes and resources that are no longer configured go into no token,
 // and those that were added since the request are not granted by it, neither between the page
 // and the decision nor later.
-func TestA1Reconfigured(t *testing.T) {
+func TestReconfigured(t *testing.T) {
 	t.Parallel()
 	h, c := newHarness(t, setup{config: sharing}), testClients()["native"]
 	scopes := func(resource int, drop ...string) {

@@ -16,11 +16,11 @@ func audience(t *testing.T, r reply) string {
 	return fmt.Sprint(claims(t, r.member(t, "access_token"))["aud"])
 }
 
-// TestA2OneTokenOneServer: a token of a grant for several resources is for the resource that
+// TestOneTokenOneServer: a token of a grant for several resources is for the resource that
 // the request names. A request that names none is refused with an explanation and does not
 // use up the code. A request may name several. A refresh that names none is for those that
 // the redemption named.
-func TestA2OneTokenOneServer(t *testing.T) {
+func TestOneTokenOneServer(t *testing.T) {
 	t.Parallel()
 	c := testClients()["native"]
 	for name, tt := range map[string]struct {
@@ -78,9 +78,9 @@ func TestA2OneTokenOneServer(t *testing.T) {
 	}
 }
 
-// TestA2SoleResource: with one resource the request need not name it, whether the others were
+// TestSoleResource: with one resource the request need not name it, whether the others were
 // not requested or not allowed.
-func TestA2SoleResource(t *testing.T) {
+func TestSoleResource(t *testing.T) {
 	t.Parallel()
 	h, c := newHarness(t, setup{config: sharing}), testClients()["native"]
 	b := h.newBrowser()
@@ -94,10 +94,10 @@ func TestA2SoleResource(t *testing.T) {
 	}
 }
 
-// TestA2NeverAnotherOne: a client that names no resource, and whose resource has ended or is
+// TestNeverAnotherOne: a client that names no resource, and whose resource has ended or is
 // no longer configured, gets no token for another one: it would send it to the wrong server.
 // It can name the others.
-func TestA2NeverAnotherOne(t *testing.T) {
+func TestNeverAnotherOne(t *testing.T) {
 	t.Parallel()
 	c := testClients()["native"]
 	for name, end := range map[string]func(h *harness, held *heldGrant){
@@ -137,9 +137,9 @@ func TestA2NeverAnotherOne(t *testing.T) {
 	}
 }
 
-// TestA4RemovedRedirectURI: a code that was sent to a redirect URI that the client no longer
+// TestRemovedRedirectURI: a code that was sent to a redirect URI that the client no longer
 // has is refused, and not used up; a replay of it still ends the family.
-func TestA4RemovedRedirectURI(t *testing.T) {
+func TestRemovedRedirectURI(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, setup{})
 	registered := func(uris ...string) reply {

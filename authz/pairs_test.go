@@ -124,11 +124,11 @@ func (l *heldGrant) mustHold(resource string, want []string) {
 	}
 }
 
-// TestA1WhatIsTickedIsGranted ticks every subset of the boxes of a page with three resources,
+// TestWhatIsTickedIsGranted ticks every subset of the boxes of a page with three resources,
 // two of which share a scope and one of which has none. At each resource the grant allows
 // exactly what was ticked under its name, and it does not include a resource without a ticked
 // box.
-func TestA1WhatIsTickedIsGranted(t *testing.T) {
+func TestWhatIsTickedIsGranted(t *testing.T) {
 	t.Parallel()
 	h, c := newHarness(t, setup{config: sharing}), testClients()["native"]
 	b := h.newBrowser()
@@ -173,10 +173,10 @@ func TestA1WhatIsTickedIsGranted(t *testing.T) {
 	}
 }
 
-// TestA1TokenForSeveral: a token does not express at which resource a scope counts. A token
+// TestTokenForSeveral: a token does not express at which resource a scope counts. A token
 // for two resources lacks a scope that was allowed at one of them and not at the other that
 // defines it.
-func TestA1TokenForSeveral(t *testing.T) {
+func TestTokenForSeveral(t *testing.T) {
 	t.Parallel()
 	h, c := newHarness(t, setup{config: sharing}), testClients()["native"]
 	b := h.newBrowser()
@@ -202,9 +202,9 @@ func TestA1TokenForSeveral(t *testing.T) {
 	}
 }
 
-// TestA1SeparatorsInNames: the names of scopes may contain nearly every character, including
+// TestSeparatorsInNames: the names of scopes may contain nearly every character, including
 // URIs of resources and the values of boxes. Each box stands for its own pair only.
-func TestA1SeparatorsInNames(t *testing.T) {
+func TestSeparatorsInNames(t *testing.T) {
 	t.Parallel()
 	odd := []string{tasks, tasks + "/profile", "0", "0:1", "1.0", "a,b", "a;b", "a|b", "a&scope=b", "a+b", "a%20b", "a=b", "<a>", "a#b", "?", "notes:read'"}
 	h, c := newHarness(t, setup{config: func(c *authz.Config) {
@@ -242,9 +242,9 @@ func TestA1SeparatorsInNames(t *testing.T) {
 	held.mustHold(files, []string{})
 }
 
-// TestA1ForeignBoxes: a value that was not on the page is refused; nothing is granted, and
+// TestForeignBoxes: a value that was not on the page is refused; nothing is granted, and
 // the transaction remains.
-func TestA1ForeignBoxes(t *testing.T) {
+func TestForeignBoxes(t *testing.T) {
 	t.Parallel()
 	h, c := newHarness(t, setup{config: sharing}), testClients()["native"]
 	b := h.newBrowser()
@@ -284,9 +284,9 @@ func TestA1ForeignBoxes(t *testing.T) {
 	held.mustHold(files, []string{})
 }
 
-// TestA1ResourceWithoutScopes: the page describes the access to a resource without scopes.
+// TestResourceThatHasNoScopes: the page describes the access to a resource without scopes.
 // Beside another resource it has a box; alone it has none.
-func TestA1ResourceWithoutScopes(t *testing.T) {
+func TestResourceThatHasNoScopes(t *testing.T) {
 	t.Parallel()
 	h, c := newHarness(t, setup{config: sharing}), testClients()["native"]
 	b := h.newBrowser()
@@ -307,8 +307,8 @@ func TestA1ResourceWithoutScopes(t *testing.T) {
 	}
 }
 
-// TestA1ManyBoxes: a page may have more boxes than the usual limit on repeated parameters.
-func TestA1ManyBoxes(t *testing.T) {
+// TestManyBoxes: a page may have more boxes than the usual limit on repeated parameters.
+func TestManyBoxes(t *testing.T) {
 	t.Parallel()
 	h, c := newHarness(t, setup{config: func(c *authz.Config) {
 		for i := range 100 {

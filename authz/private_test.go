@@ -20,9 +20,9 @@ var neverLinked = []string{
 	"webcal://client.example.org/x", "app-settings:x", "zoommtg://client.example.org/join", "jnlp://client.example.org/x", "microsoft-edge-holographic:x",
 }
 
-// TestA5DangerousSchemes: whatever the configuration, such URIs are neither registered nor
+// TestDangerousSchemes: whatever the configuration, such URIs are neither registered nor
 // followed nor linked, even if an old record contains them.
-func TestA5DangerousSchemes(t *testing.T) {
+func TestDangerousSchemes(t *testing.T) {
 	t.Parallel()
 	for i, raw := range neverLinked {
 		scheme, _, _ := strings.Cut(raw, ":")
@@ -43,10 +43,10 @@ func TestA5DangerousSchemes(t *testing.T) {
 	}
 }
 
-// TestA5PrivateUseErrors: before the person has acted, an error does not start a program
+// TestPrivateUseErrors: before the person has acted, an error does not start a program
 // unless the operator configured its scheme or the client. The person's decision is sent
 // there.
-func TestA5PrivateUseErrors(t *testing.T) {
+func TestPrivateUseErrors(t *testing.T) {
 	t.Parallel()
 	uris := map[string]string{
 		"cursor": "cursor://anysphere.cursor-mcp/oauth/callback", "vscode": "vscode://example.notes/callback", "com.example.app": "com.example.app:/oauth/cb", "steamy": "steamy:run", "zed": "zed://x?y=z",

@@ -14,9 +14,9 @@ import (
 	"gatehouse.example/internal/webtest"
 )
 
-// TestC4EveryBitOfTheCodeCounts: the grant id in a code is not secret; with that half alone a
+// TestEveryBitOfTheCodeCounts: the grant id in a code is not secret; with that half alone a
 // request is refused and does not use up the code.
-func TestC4EveryBitOfTheCodeCounts(t *testing.T) {
+func TestEveryBitOfTheCodeCounts(t *testing.T) {
 	t.Parallel()
 	h, c := newHarness(t, setup{}), testClients()["native"]
 	const prefix = "gate_ac_"
@@ -38,9 +38,9 @@ func TestC4EveryBitOfTheCodeCounts(t *testing.T) {
 	}
 }
 
-// TestC4PromptLoginHoldsAtTheDecision: a decision with a session from before prompt=login
+// TestPromptLoginHoldsAtTheDecision: a decision with a session from before prompt=login
 // does not count, even if it is sent without opening the page.
-func TestC4PromptLoginHoldsAtTheDecision(t *testing.T) {
+func TestPromptLoginHoldsAtTheDecision(t *testing.T) {
 	t.Parallel()
 	h, c := newHarness(t, setup{}), testClients()["native"]
 	b := h.newBrowser().atConsent(personName)
@@ -70,9 +70,9 @@ func TestC4PromptLoginHoldsAtTheDecision(t *testing.T) {
 	}
 }
 
-// TestC4DocumentsNameTheirAddressToTheLetter: a document whose client_id is another spelling
+// TestDocumentsNameTheirAddressToTheLetter: a document whose client_id is another spelling
 // of its URL is refused.
-func TestC4DocumentsNameTheirAddressToTheLetter(t *testing.T) {
+func TestDocumentsNameTheirAddressToTheLetter(t *testing.T) {
 	t.Parallel()
 	h, web := withDocuments(t, nil)
 	for i, other := range []func(string) string{

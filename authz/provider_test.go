@@ -110,9 +110,9 @@ func (p *atProvider) user(t testing.TB, name string) storage.User {
 	return user
 }
 
-// TestD4ClientBeforeProvider: the person decides on the client on a page of this server before
+// TestClientBeforeProvider: the person decides on the client on a page of this server before
 // anybody is sent to a provider; no state for the provider exists before; deny goes to the client.
-func TestD4ClientBeforeProvider(t *testing.T) {
+func TestClientBeforeProvider(t *testing.T) {
 	t.Parallel()
 	p, c := newAtProvider(t, nil), testClients()["native"]
 	b := p.newBrowser()
@@ -219,9 +219,9 @@ func TestNamesThatCollide(t *testing.T) {
 	}
 }
 
-// TestD5StateIsOfThisBrowser: a callback counts once, in the browser and for the transaction and
+// TestStateIsOfThisBrowser: a callback counts once, in the browser and for the transaction and
 // provider for which it was begun, in ten minutes; whatever else comes back makes nothing.
-func TestD5StateIsOfThisBrowser(t *testing.T) {
+func TestStateIsOfThisBrowser(t *testing.T) {
 	t.Parallel()
 	p, c := newAtProvider(t, nil), testClients()["native"]
 	begin := func() (*browser, *url.URL) {

@@ -13,9 +13,9 @@ import (
 	"gatehouse.example/internal/quietlog"
 )
 
-// TestB8APasswordInTheNameField is not logged, whether it could be a name or not. The name of
+// TestAPasswordInTheNameField is not logged, whether it could be a name or not. The name of
 // an existing person is logged, and other names can be distinguished.
-func TestB8APasswordInTheNameField(t *testing.T) {
+func TestAPasswordInTheNameField(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, setup{config: behindProxy})
 	h.countComparisons()
@@ -46,9 +46,9 @@ func TestB8APasswordInTheNameField(t *testing.T) {
 	}
 }
 
-// TestB8WhoHangsUp: a client that disconnects while the store is read, or makes the server
+// TestWhoHangsUp: a client that disconnects while the store is read, or makes the server
 // panic, causes no line at the level error.
-func TestB8WhoHangsUp(t *testing.T) {
+func TestWhoHangsUp(t *testing.T) {
 	t.Parallel()
 	panics := false
 	h := newHarness(t, setup{})
@@ -92,8 +92,8 @@ func (discard) Header() http.Header         { return http.Header{} }
 func (discard) Write(p []byte) (int, error) { return 0, context.Canceled }
 func (discard) WriteHeader(int)             {}
 
-// TestB8ActsOfPeopleAreAlwaysLogged, even after a flood of lines of all kinds.
-func TestB8ActsOfPeopleAreAlwaysLogged(t *testing.T) {
+// TestActsOfPeopleAreAlwaysLogged, even after a flood of lines of all kinds.
+func TestActsOfPeopleAreAlwaysLogged(t *testing.T) {
 	t.Parallel()
 	log := &syncBuffer{}
 	h := newHarness(t, setup{config: func(c *authz.Config) { c.Logger = slog.New(quietlog.New(slog.NewTextHandler(log, nil))) }})

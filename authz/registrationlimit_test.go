@@ -177,9 +177,9 @@ func (h *harness) sendJSONFrom(from, method, target, bearer, body string) reply 
 	return h.send(r)
 }
 
-// TestB3RegistrationsAreWeighed: large registrations reach the limit on bytes, of their
+// TestRegistrationsAreWeighed: large registrations reach the limit on bytes, of their
 // network and of all networks, before the limit on their number.
-func TestB3RegistrationsAreWeighed(t *testing.T) {
+func TestRegistrationsAreWeighed(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, limited(40)) // 800 KiB an hour for one address, 6.25 MiB for all
 	through := func(from string, most int) (n int) {
@@ -220,9 +220,9 @@ func TestB3RegistrationsAreWeighed(t *testing.T) {
 	}
 }
 
-// TestB3PutCountsLikePost: replacing a registration counts like a new one, in number and
+// TestPutCountsLikePost: replacing a registration counts like a new one, in number and
 // bytes, under the same limits.
-func TestB3PutCountsLikePost(t *testing.T) {
+func TestPutCountsLikePost(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, limited(6))
 	client := h.registerFrom("192.0.2.1", "one")

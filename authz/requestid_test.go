@@ -7,9 +7,9 @@ import (
 	"testing"
 )
 
-// TestC1LinesAreAboutARequest: a consent and a refusal are logged with the request id that
+// TestLinesAreAboutARequest: a consent and a refusal are logged with the request id that
 // the answer names, and with the id that the client gave the request.
-func TestC1LinesAreAboutARequest(t *testing.T) {
+func TestLinesAreAboutARequest(t *testing.T) {
 	t.Parallel()
 	const traceparent, trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", "0af7651916cd43dd8448eb211c80319c"
 	h := newHarness(t, setup{})

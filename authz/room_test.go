@@ -13,10 +13,10 @@ import (
 	"gatehouse.example/storage"
 )
 
-// TestB2TightStoreKeepsAReserve: while the store is short of room, unknown clients cannot
+// TestTightStoreKeepsAReserve: while the store is short of room, unknown clients cannot
 // store anything more, and all other requests succeed: people sign in and decide, clients
 // redeem, refresh and revoke. The server is ready.
-func TestB2TightStoreKeepsAReserve(t *testing.T) {
+func TestTightStoreKeepsAReserve(t *testing.T) {
 	t.Parallel()
 	h, c := newHarness(t, setup{}), testClients()["native"]
 	held := h.tokens(c)
@@ -57,9 +57,9 @@ func TestB2TightStoreKeepsAReserve(t *testing.T) {
 	}
 }
 
-// TestB2LogTellsRoom: the log names a shortage of room and its end: at once when it gets
+// TestLogTellsRoom: the log names a shortage of room and its end: at once when it gets
 // worse, and otherwise once a minute, however often it changes.
-func TestB2LogTellsRoom(t *testing.T) {
+func TestLogTellsRoom(t *testing.T) {
 	t.Parallel()
 	inBubble(t, [][]byte{masterKey}, func(t *testing.T, s *bubble) {
 		end := s.run()
@@ -89,10 +89,10 @@ func TestB2LogTellsRoom(t *testing.T) {
 	})
 }
 
-// TestB3PersonOnTheSignInPage: a flood of registrations of the same software, from other
+// TestPersonOnTheSignInPage: a flood of registrations of the same software, from other
 // networks and at another process, does not remove the client of a person who is on the
 // sign-in page.
-func TestB3PersonOnTheSignInPage(t *testing.T) {
+func TestPersonOnTheSignInPage(t *testing.T) {
 	t.Parallel()
 	inBubble(t, [][]byte{masterKey}, func(t *testing.T, s *bubble) {
 		s.startWith(s.store, authz.RegistrationOpen)

@@ -23,7 +23,7 @@ var (
 )
 
 // TestRoutes: each path of the server is in openPaths or closedPaths, so that TestCORS tests
-// it. TestB8RootIsAPageForPeople tests the root.
+// it. TestRootIsAPageForPeople tests the root.
 func TestRoutes(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, setup{})

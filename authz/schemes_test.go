@@ -11,9 +11,9 @@ import (
 	"gatehouse.example/storage"
 )
 
-// TestC3SchemesOnEveryWayIn: a private-use scheme that any client could claim is refused in a
+// TestSchemesOnEveryWayIn: a private-use scheme that any client could claim is refused in a
 // registration, in its update and in a document, with an explanation.
-func TestC3SchemesOnEveryWayIn(t *testing.T) {
+func TestSchemesOnEveryWayIn(t *testing.T) {
 	t.Parallel()
 	h, web := withDocuments(t, nil)
 	for i, tt := range []struct {
@@ -48,9 +48,9 @@ func TestC3SchemesOnEveryWayIn(t *testing.T) {
 	}
 }
 
-// TestC3ClientsFromBefore: a scheme that a client registered before the rule, and one that
+// TestClientsFromBefore: a scheme that a client registered before the rule, and one that
 // the operator configured, still work.
-func TestC3ClientsFromBefore(t *testing.T) {
+func TestClientsFromBefore(t *testing.T) {
 	t.Parallel()
 	const uri = "myapp://cb"
 	app := testClients()["app"]

@@ -92,10 +92,10 @@ func mustWait(t *testing.T, what string, r reply) time.Duration {
 	return time.Duration(seconds) * time.Second
 }
 
-// TestB5InventedNames: a network that tries many names, known or not, has few passwords
+// TestInventedNames: a network that tries many names, known or not, has few passwords
 // hashed and gets the time to wait. Other networks can sign in, and after that time it can
 // too.
-func TestB5InventedNames(t *testing.T) {
+func TestInventedNames(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
 		from func(i int) string
@@ -131,10 +131,10 @@ func TestB5InventedNames(t *testing.T) {
 	}
 }
 
-// TestB5ADistributedSpray: while hundreds of networks guess the password of one person, each
+// TestADistributedSpray: while hundreds of networks guess the password of one person, each
 // of them has few guesses, and the person can sign in at once from a network that does not
 // take part.
-func TestB5ADistributedSpray(t *testing.T) {
+func TestADistributedSpray(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, setup{config: behindProxy})
 	compared := h.countComparisons()
@@ -152,9 +152,9 @@ func TestB5ADistributedSpray(t *testing.T) {
 	}
 }
 
-// TestB5AKnownBrowser: after an attacker has used up the guesses of the person's own address,
+// TestAKnownBrowser: after an attacker has used up the guesses of the person's own address,
 // a browser that signed in before can sign in, and another one gets the time to wait.
-func TestB5AKnownBrowser(t *testing.T) {
+func TestAKnownBrowser(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, setup{config: behindProxy})
 	h.addPerson("writer")
@@ -177,9 +177,9 @@ func TestB5AKnownBrowser(t *testing.T) {
 	mustWait(t, "the known browser with the name of somebody else", f.send(home, "writer", personPassword))
 }
 
-// TestB5AStolenDeviceCookie gives a few guesses at one person's password, and ends with the
+// TestAStolenDeviceCookie gives a few guesses at one person's password, and ends with the
 // password, the person, or after half a year.
-func TestB5AStolenDeviceCookie(t *testing.T) {
+func TestAStolenDeviceCookie(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, setup{config: behindProxy})
 	h.addPerson("writer")
@@ -231,10 +231,10 @@ func TestB5AStolenDeviceCookie(t *testing.T) {
 	}
 }
 
-// TestB5TurnsAreShared: one network holds every hashing place and has filled the queue. The
+// TestTurnsAreShared: one network holds every hashing place and has filled the queue. The
 // first sign-in from another network is next. That is so as well when as many networks wait
 // as fit into the queue, if those have failed before or if the browser signed in before.
-func TestB5TurnsAreShared(t *testing.T) {
+func TestTurnsAreShared(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
 		from         func(i int) string
@@ -295,9 +295,9 @@ func TestB5TurnsAreShared(t *testing.T) {
 	}
 }
 
-// TestB5HashingLeavesAProcessor: during two hundred sign-ins at once the number of hashed
+// TestHashingLeavesAProcessor: during two hundred sign-ins at once the number of hashed
 // passwords leaves one processor to other work.
-func TestB5HashingLeavesAProcessor(t *testing.T) {
+func TestHashingLeavesAProcessor(t *testing.T) {
 	t.Parallel()
 	if n, processors := authz.Hashing(), runtime.GOMAXPROCS(0); n < 1 || n > 8 || (processors > 1 && n >= processors) {
 		t.Errorf("%d passwords are hashed at a time on %d processors", n, processors)

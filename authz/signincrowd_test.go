@@ -95,11 +95,11 @@ func waitFor(t *testing.T, what string, condition func() bool) {
 	}
 }
 
-// TestD7TwoHundredSignIns: a hundred people sign in with passwords, each from their own network, while
+// TestTwoHundredSignIns: a hundred people sign in with passwords, each from their own network, while
 // a hundred sign-ins come from one that has failed before. No more than [authz.Hashing] passwords are hashed at a time, each
 // with the memory of a hash; the others wait, and everything else is answered while all of them do.
 // Who is turned away is of the network with most, and is told when to come back.
-func TestD7TwoHundredSignIns(t *testing.T) {
+func TestTwoHundredSignIns(t *testing.T) {
 	t.Parallel()
 	t.Run("J28", func(t *testing.T) {
 		p, c := newAtProvider(t, behindProxy), testClients()["native"]
@@ -153,10 +153,10 @@ func TestD7TwoHundredSignIns(t *testing.T) {
 	})
 }
 
-// TestD7TwoHundredAtAHangingProvider: two hundred people come back from a provider that does not
+// TestTwoHundredAtAHangingProvider: two hundred people come back from a provider that does not
 // answer. It is asked for [authz.AtProviderMost] of them at a time; passwords, the other provider,
 // and everything else go on.
-func TestD7TwoHundredAtAHangingProvider(t *testing.T) {
+func TestTwoHundredAtAHangingProvider(t *testing.T) {
 	t.Parallel()
 	p, c := newAtProvider(t, behindProxy), testClients()["native"]
 	held := p.tokens(c)

@@ -28,10 +28,10 @@ type secretEndpoint struct {
 	code         string // of a wrong one
 }
 
-// TestB5WrongSecrets: for every kind of secret, one network may send twenty wrong ones in ten
+// TestWrongSecrets: for every kind of secret, one network may send twenty wrong ones in ten
 // minutes, and then gets the time to wait. The right secret is never delayed, from that
 // network or another.
-func TestB5WrongSecrets(t *testing.T) {
+func TestWrongSecrets(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, setup{config: func(c *authz.Config) { behindProxy(c); c.Registration = authz.RegistrationToken }})
 	for name, d := range h.secretEndpoints(t) {
@@ -155,9 +155,9 @@ func (h *harness) managing(t *testing.T) secretEndpoint {
 	return secretEndpoint{with(func(i int) string { return fmt.Sprint("gate_rat_", i) }), with(func(int) string { return token }), 200, "invalid_token"}
 }
 
-// TestB5ClientsThatAreNotKnown get invalid_client however often they ask: it makes them
+// TestClientsThatAreNotKnown get invalid_client however often they ask: it makes them
 // register again, and there is no secret to guess.
-func TestB5ClientsThatAreNotKnown(t *testing.T) {
+func TestClientsThatAreNotKnown(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, setup{config: behindProxy})
 	for i := range 300 {
@@ -168,8 +168,8 @@ func TestB5ClientsThatAreNotKnown(t *testing.T) {
 	}
 }
 
-// TestB5OneSecretOverManyClients is throttled by network.
-func TestB5OneSecretOverManyClients(t *testing.T) {
+// TestOneSecretOverManyClients is throttled by network.
+func TestOneSecretOverManyClients(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, setup{config: behindProxy})
 	refused := 0

@@ -22,9 +22,9 @@ func of(t testing.TB, addr string) context.Context {
 	return fair.WithRequester(t.Context(), netip.MustParseAddr(addr))
 }
 
-// TestB4WhoAsksInVainPays: one requester causes a bounded number of failed fetches, whether
+// TestWhoAsksInVainPays: one requester causes a bounded number of failed fetches, whether
 // from many names or from one host. Others are served meanwhile, also from that host.
-func TestB4WhoAsksInVainPays(t *testing.T) {
+func TestWhoAsksInVainPays(t *testing.T) {
 	for name, test := range map[string]struct {
 		host string
 		from []string
@@ -62,8 +62,8 @@ func TestB4WhoAsksInVainPays(t *testing.T) {
 	}
 }
 
-// TestB4NewDocumentsPayToo: fetches of valid documents at ever new addresses are limited too.
-func TestB4NewDocumentsPayToo(t *testing.T) {
+// TestNewDocumentsPayToo: fetches of valid documents at ever new addresses are limited too.
+func TestNewDocumentsPayToo(t *testing.T) {
 	r := newReader(t, nil)
 	var asked atomic.Int32
 	r.web.Serve("*", func(w http.ResponseWriter, q *http.Request) {
@@ -82,9 +82,9 @@ func TestB4NewDocumentsPayToo(t *testing.T) {
 	}
 }
 
-// TestB4NegativeAnswersRest: after any failure an address is not fetched again for
+// TestNegativeAnswersRest: after any failure an address is not fetched again for
 // failureTime, for any requester, and the memory for failures is bounded.
-func TestB4NegativeAnswersRest(t *testing.T) {
+func TestNegativeAnswersRest(t *testing.T) {
 	for name, status := range map[string]int{"not found": 404, "broken": 500} {
 		t.Run(name, func(t *testing.T) {
 			r := newReader(t, nil)
@@ -110,9 +110,9 @@ func TestB4NegativeAnswersRest(t *testing.T) {
 	}
 }
 
-// TestB4SharedReadingWaitsForNobodyElse: a network with many waiting fetches asks for a
+// TestSharedReadingWaitsForNobodyElse: a network with many waiting fetches asks for a
 // document first; another network that asks for it does not wait for those fetches.
-func TestB4SharedReadingWaitsForNobodyElse(t *testing.T) {
+func TestSharedReadingWaitsForNobodyElse(t *testing.T) {
 	web := webtest.New(t)
 	release := make(chan struct{})
 	var held atomic.Int32
@@ -158,9 +158,9 @@ func TestB4SharedReadingWaitsForNobodyElse(t *testing.T) {
 	}
 }
 
-// TestB4DeadlineIsUnreachable: a caller whose context ends gets ErrUnreachable, and the next
+// TestDeadlineIsUnreachable: a caller whose context ends gets ErrUnreachable, and the next
 // caller gets the document of the fetch that was started.
-func TestB4DeadlineIsUnreachable(t *testing.T) {
+func TestDeadlineIsUnreachable(t *testing.T) {
 	r := newReader(t, nil)
 	id := r.web.URL("client.example.com", "/client.json")
 	release := make(chan struct{})

@@ -51,10 +51,10 @@ var bounded = map[string]struct{ key, says string }{
 	"leading zeros":        {rsaJWK(2048, []byte{0, 0, 1, 0, 1}), ""},
 }
 
-// TestB6KeysOfStrangersAreBounded: in a registration, by reference, and in a document, an RSA
+// TestKeysOfStrangersAreBounded: in a registration, by reference, and in a document, an RSA
 // key is accepted within the bounds. Otherwise the error names the fault and what is accepted,
 // and no signature is checked with the key.
-func TestB6KeysOfStrangersAreBounded(t *testing.T) {
+func TestKeysOfStrangersAreBounded(t *testing.T) {
 	for name, test := range bounded {
 		t.Run(name, func(t *testing.T) {
 			set := `{"keys":[` + test.key + `]}`
@@ -92,9 +92,9 @@ func TestB6KeysOfStrangersAreBounded(t *testing.T) {
 	}
 }
 
-// TestB6OtherKeysAreJudged: points off the curve, curves that are not accepted and overlong
+// TestOtherKeysAreJudged: points off the curve, curves that are not accepted and overlong
 // numbers are refused, and valid keys in the same set are used.
-func TestB6OtherKeysAreJudged(t *testing.T) {
+func TestOtherKeysAreJudged(t *testing.T) {
 	for name, test := range map[string]struct{ key, says string }{
 		"a point on no curve":  {`{"kty":"EC","crv":"P-256","x":"` + strings.Repeat("A", 43) + `","y":"` + strings.Repeat("A", 43) + `"}`, "its numbers are not those of one"},
 		"an endless point":     {`{"kty":"EC","crv":"P-256","x":"` + strings.Repeat("A", 4000) + `","y":"AA"}`, "more than 700 characters"},
@@ -121,9 +121,9 @@ func mustJSON(v any) []byte {
 	return raw
 }
 
-// TestB6FewKeysAreTried: at most maxTries keys are tried for one assertion, with equal names
+// TestFewKeysAreTried: at most maxTries keys are tried for one assertion, with equal names
 // or without.
-func TestB6FewKeysAreTried(t *testing.T) {
+func TestFewKeysAreTried(t *testing.T) {
 	r := newReader(t, nil)
 	s := newSigner(t, "ES256")
 	for _, kid := range []string{"", "one"} {
@@ -144,9 +144,9 @@ func TestB6FewKeysAreTried(t *testing.T) {
 	}
 }
 
-// TestB6TrustedStatementIssuers: the keys of statement issuers have the same bounds, and New
+// TestTrustedStatementIssuers: the keys of statement issuers have the same bounds, and New
 // refuses others.
-func TestB6TrustedStatementIssuers(t *testing.T) {
+func TestTrustedStatementIssuers(t *testing.T) {
 	for name, test := range bounded {
 		var key jose.JSONWebKey
 		if key.UnmarshalJSON([]byte(test.key)) != nil || len(test.key) > 1000 || name == "cut off it is usual" || name == "as long as the other" {

@@ -12,9 +12,9 @@ import (
 	"gatehouse.example/storage"
 )
 
-// TestB1PinnedDocuments: a pinned document follows the rules of fetched ones, takes precedence
+// TestPinnedDocuments: a pinned document follows the rules of fetched ones, takes precedence
 // over the published one, never expires, and causes no request.
-func TestB1PinnedDocuments(t *testing.T) {
+func TestPinnedDocuments(t *testing.T) {
 	for _, trust := range []dcr.Trust{dcr.TrustAsk, dcr.TrustAllow, dcr.TrustDeny} {
 		var id, other string
 		r := newReader(t, func(c *dcr.Config) {
@@ -45,8 +45,8 @@ func TestB1PinnedDocuments(t *testing.T) {
 	}
 }
 
-// TestB1RealDocumentsCanBePinned pins the published documents of real clients.
-func TestB1RealDocumentsCanBePinned(t *testing.T) {
+// TestRealDocumentsCanBePinned pins the published documents of real clients.
+func TestRealDocumentsCanBePinned(t *testing.T) {
 	files, err := filepath.Glob("testdata/documents/*.json")
 	if err != nil || len(files) == 0 {
 		t.Fatal(err)
@@ -69,9 +69,9 @@ func TestB1RealDocumentsCanBePinned(t *testing.T) {
 	}
 }
 
-// TestB1PinnedDocumentRules: a document that would not be accepted from its host cannot be
+// TestPinnedDocumentRules: a document that would not be accepted from its host cannot be
 // pinned, and the error names it.
-func TestB1PinnedDocumentRules(t *testing.T) {
+func TestPinnedDocumentRules(t *testing.T) {
 	const id = "https://client.example.com/client.json"
 	good := published(id, nil)
 	for name, tt := range map[string]struct {

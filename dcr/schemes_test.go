@@ -11,9 +11,9 @@ import (
 	"gatehouse.example/storage"
 )
 
-// TestC3SchemesThatAnybodyCouldClaim: a private-use scheme must be a domain name in reverse
+// TestSchemesThatAnybodyCouldClaim: a private-use scheme must be a domain name in reverse
 // order, that of a widely used client, or one that the operator listed.
-func TestC3SchemesThatAnybodyCouldClaim(t *testing.T) {
+func TestSchemesThatAnybodyCouldClaim(t *testing.T) {
 	for _, tt := range []struct {
 		scheme string
 		ok     bool
@@ -39,8 +39,8 @@ func TestC3SchemesThatAnybodyCouldClaim(t *testing.T) {
 	}
 }
 
-// TestC3NamedSchemes: with a list of schemes, only these are allowed.
-func TestC3NamedSchemes(t *testing.T) {
+// TestNamedSchemes: with a list of schemes, only these are allowed.
+func TestNamedSchemes(t *testing.T) {
 	named := dcr.Policy{PrivateUseSchemes: []string{"myapp", "org.example.app"}}
 	for uri, ok := range map[string]bool{"myapp://cb": true, "org.example.app:/cb": true, "cursor://anysphere.cursor-mcp/oauth/callback": false, "com.example.app:/cb": false, "otherapp:/cb": false} {
 		f := newFixture(t, func(c *dcr.Config) { c.Policy = named })
@@ -51,8 +51,8 @@ func TestC3NamedSchemes(t *testing.T) {
 	}
 }
 
-// TestC3ClientsOfTheOperator: configured clients may have any private-use scheme.
-func TestC3ClientsOfTheOperator(t *testing.T) {
+// TestClientsOfTheOperator: configured clients may have any private-use scheme.
+func TestClientsOfTheOperator(t *testing.T) {
 	newFixture(t, func(c *dcr.Config) {
 		c.Static = []storage.Client{{ID: "app", Source: storage.ClientConfigured, Metadata: metadata.Client{
 			RedirectURIs: []string{"myapp://cb"}, TokenEndpointAuthMethod: metadata.AuthMethodNone, ClientName: "The app",

@@ -80,9 +80,9 @@ func (f *fixture) elsewhere(t testing.TB, change func(*dcr.Config)) *fixture {
 	return &other
 }
 
-// TestB3LookAlikesDoNotPushOut: repeated registrations of the same software do not displace
+// TestLookAlikesDoNotPushOut: repeated registrations of the same software do not displace
 // clients that registered or sent a person recently, also if they come to another process.
-func TestB3LookAlikesDoNotPushOut(t *testing.T) {
+func TestLookAlikesDoNotPushOut(t *testing.T) {
 	small := func(c *dcr.Config) { c.MaxUnusedPerSoftware, c.MaxUnused = 3, 1000 }
 	f := newFixture(t, small)
 	other := f.elsewhere(t, small)
@@ -122,9 +122,9 @@ func TestB3LookAlikesDoNotPushOut(t *testing.T) {
 	}
 }
 
-// TestB3AskedMayBeSaidOften: requests to /authorize cause at most one write in five minutes for
+// TestAskedMayBeSaidOften: requests to /authorize cause at most one write in five minutes for
 // a client, and none for a new or used one.
-func TestB3AskedMayBeSaidOften(t *testing.T) {
+func TestAskedMayBeSaidOften(t *testing.T) {
 	f := newFixture(t, nil)
 	id := f.mustRegister(t, "198.51.100.1", "", 1)[0]
 	writes := func() int64 {
@@ -151,9 +151,9 @@ func TestB3AskedMayBeSaidOften(t *testing.T) {
 	}
 }
 
-// TestB3TheFloodMakesRoom: when there are too many clients, those of the network with most of
+// TestTheFloodMakesRoom: when there are too many clients, those of the network with most of
 // them are removed, and not older ones of others. The clients of one network are bounded too.
-func TestB3TheFloodMakesRoom(t *testing.T) {
+func TestTheFloodMakesRoom(t *testing.T) {
 	f := newFixture(t, func(c *dcr.Config) { c.MaxUnusedPerSoftware, c.MaxUnused = 10, 1000 })
 	const software = `"client_name":"Editor"`
 	var honest []string
@@ -183,10 +183,10 @@ func TestB3TheFloodMakesRoom(t *testing.T) {
 	}
 }
 
-// TestB3FullMeansLater: while too many clients are too new to be removed, registrations are
+// TestFullMeansLater: while too many clients are too new to be removed, registrations are
 // answered with 429: from the full network, or from everywhere if there are too many in all.
 // Later there is room again.
-func TestB3FullMeansLater(t *testing.T) {
+func TestFullMeansLater(t *testing.T) {
 	f := newFixture(t, func(c *dcr.Config) { c.MaxUnused = 20 }) // 2 for one network
 	refused := func(from string) {
 		t.Helper()
@@ -215,8 +215,8 @@ func TestB3FullMeansLater(t *testing.T) {
 	f.mustRegister(t, "192.0.2.77", "", 1)
 }
 
-// TestB3CacheIsWeighed: the cache of clients is bounded by their size.
-func TestB3CacheIsWeighed(t *testing.T) {
+// TestCacheIsWeighed: the cache of clients is bounded by their size.
+func TestCacheIsWeighed(t *testing.T) {
 	for length, want := range map[int][2]int{100: {300, 300}, 60_000: {100, 290}} {
 		f := newFixture(t, nil)
 		ids := make([]string, 300)
@@ -242,9 +242,9 @@ func TestB3CacheIsWeighed(t *testing.T) {
 	}
 }
 
-// TestB3TightStore: while the store is short of memory, registrations and changes of them are
+// TestTightStore: while the store is short of memory, registrations and changes of them are
 // refused, everything else about clients works, and unused clients are removed.
-func TestB3TightStore(t *testing.T) {
+func TestTightStore(t *testing.T) {
 	f := newFixture(t, nil)
 	old := f.mustRegister(t, "192.0.2.1", "", 250)
 	f.clock.advance(settled)
@@ -275,9 +275,9 @@ func TestB3TightStore(t *testing.T) {
 	f.register(t, "")
 }
 
-// TestB3NetworkIsNoAddress: a record holds a pseudonym of the network that registered a client,
+// TestNetworkIsNoAddress: a record holds a pseudonym of the network that registered a client,
 // until the client is used.
-func TestB3NetworkIsNoAddress(t *testing.T) {
+func TestNetworkIsNoAddress(t *testing.T) {
 	f := newFixture(t, nil)
 	a, b := f.mustRegister(t, "192.0.2.1", "", 1)[0], f.mustRegister(t, "192.0.2.200", "", 1)[0]
 	c := f.mustRegister(t, "198.51.100.1", "", 1)[0]

@@ -10,9 +10,9 @@ import (
 	"gatehouse.example/middleware"
 )
 
-// TestC1FailuresOfTheUpstreamHaveTheID checks that where the gateway has read the request, its
+// TestFailuresOfTheUpstreamHaveTheID checks that where the gateway has read the request, its
 // error in place of a failed upstream has the id of that request.
-func TestC1FailuresOfTheUpstreamHaveTheID(t *testing.T) {
+func TestFailuresOfTheUpstreamHaveTheID(t *testing.T) {
 	upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.Header.Get("X-Fails") {
 		case "credentials":

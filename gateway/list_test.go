@@ -15,9 +15,9 @@ import (
 
 const twoTools = `{"jsonrpc":"2.0","id":1,"result":{"tools":[{"name":"whoami"},{"name":"hidden"}],"nextCursor":"hidden"}}`
 
-// TestA4GatewayFiltersListsInAnyForm checks that lists of an upstream show no hidden item with
+// TestGatewayFiltersListsInAnyForm checks that lists of an upstream show no hidden item with
 // any status and media type, as a document or in a stream, compressed or not.
-func TestA4GatewayFiltersListsInAnyForm(t *testing.T) {
+func TestGatewayFiltersListsInAnyForm(t *testing.T) {
 	g := newGate(t, serverOf(t, func(w http.ResponseWriter, r *http.Request) {
 		for _, name := range []string{"Content-Type", "Content-Encoding"} {
 			if value := r.Header.Get("X-" + name); value != "" {
@@ -49,9 +49,9 @@ func TestA4GatewayFiltersListsInAnyForm(t *testing.T) {
 	}
 }
 
-// TestA4GatewaysShareCursors checks that a list that was begun at one gateway continues at
+// TestGatewaysShareCursors checks that a list that was begun at one gateway continues at
 // another with the same key, for the same person.
-func TestA4GatewaysShareCursors(t *testing.T) {
+func TestGatewaysShareCursors(t *testing.T) {
 	var asked []string
 	url := serverOf(t, func(w http.ResponseWriter, r *http.Request) {
 		var message struct{ Params struct{ Cursor string } }
@@ -86,9 +86,9 @@ func TestA4GatewaysShareCursors(t *testing.T) {
 	}
 }
 
-// TestA4GatewayRefusesOtherSpellings checks that methods in another spelling and batches are not
+// TestGatewayRefusesOtherSpellings checks that methods in another spelling and batches are not
 // forwarded, and that /verify does not allow them.
-func TestA4GatewayRefusesOtherSpellings(t *testing.T) {
+func TestGatewayRefusesOtherSpellings(t *testing.T) {
 	up := newUpstream(t)
 	g := newGate(t, up.URL, func(c *gateway.Config) { c.Guard.Policy = notes })
 	for _, body := range []string{
@@ -108,9 +108,9 @@ func TestA4GatewayRefusesOtherSpellings(t *testing.T) {
 	}
 }
 
-// TestA3GatewaySaysThatAnAnswerIsLost checks that an unreadable event ends the stream with an
+// TestGatewaySaysThatAnAnswerIsLost checks that an unreadable event ends the stream with an
 // error and the request to the upstream, and that the connection stays usable.
-func TestA3GatewaySaysThatAnAnswerIsLost(t *testing.T) {
+func TestGatewaySaysThatAnAnswerIsLost(t *testing.T) {
 	ended := make(chan bool, 1)
 	g := newGate(t, serverOf(t, func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.ReadAll(r.Body)

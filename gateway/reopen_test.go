@@ -8,9 +8,9 @@ import (
 	"gatehouse.example/gateway"
 )
 
-// TestA3OnlyStreamsAreAskedForAgain checks that requests that may change something, and requests
+// TestOnlyStreamsAreAskedForAgain checks that requests that may change something, and requests
 // that are not for a stream, are sent once, and that a refused request for a stream is repeated.
-func TestA3OnlyStreamsAreAskedForAgain(t *testing.T) {
+func TestOnlyStreamsAreAskedForAgain(t *testing.T) {
 	sent := 0
 	g := newGate(t, "http://127.0.0.1:1", func(c *gateway.Config) {
 		c.Transport = roundTrip(func(r *http.Request) (*http.Response, error) {

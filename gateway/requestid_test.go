@@ -39,9 +39,9 @@ func behind(t *testing.T, out *bytes.Buffer) string {
 	return server.URL + "/mcp"
 }
 
-// TestC1OneIDJoinsGatewayAndGuard sends a request through a gateway to a server with a guard of
+// TestOneIDJoinsGatewayAndGuard sends a request through a gateway to a server with a guard of
 // its own. The log lines of both have the same id, whatever id the client sends.
-func TestC1OneIDJoinsGatewayAndGuard(t *testing.T) {
+func TestOneIDJoinsGatewayAndGuard(t *testing.T) {
 	const theirs, trace = "a-clients-own", "0af7651916cd43dd8448eb211c80319c"
 	var log bytes.Buffer
 	g := newGate(t, behind(t, &log), func(c *gateway.Config) {
@@ -72,9 +72,9 @@ func TestC1OneIDJoinsGatewayAndGuard(t *testing.T) {
 	}
 }
 
-// TestC1IDsOfClientsStayHere sends headers that an upstream would log or follow as the id of the
+// TestIDsOfClientsStayHere sends headers that an upstream would log or follow as the id of the
 // request, in spellings that some servers treat as equal.
-func TestC1IDsOfClientsStayHere(t *testing.T) {
+func TestIDsOfClientsStayHere(t *testing.T) {
 	up := newUpstream(t)
 	g := newGate(t, up.URL)
 	got := do(t, g.request(t, "POST", "/mcp", call("ping", nil),

@@ -32,9 +32,9 @@ func reached(t *testing.T, g *gate, up *upstream, names []string) []string {
 	return out
 }
 
-// TestA8NamesThatLookLikeWhoCalls checks that headers are dropped by the shape of their names,
+// TestNamesThatLookLikeWhoCalls checks that headers are dropped by the shape of their names,
 // also unknown ones.
-func TestA8NamesThatLookLikeWhoCalls(t *testing.T) {
+func TestNamesThatLookLikeWhoCalls(t *testing.T) {
 	up := newUpstream(t)
 	g := newGate(t, up.URL, func(c *gateway.Config) { c.Guard.InsecureUnboundSessions = true })
 	for _, name := range []string{
@@ -59,9 +59,9 @@ func TestA8NamesThatLookLikeWhoCalls(t *testing.T) {
 	}
 }
 
-// TestA8HeadersThatTheOperatorNames checks that headers in PassHeaders are forwarded in their
+// TestHeadersThatTheOperatorNames checks that headers in PassHeaders are forwarded in their
 // canonical spelling, and in no other.
-func TestA8HeadersThatTheOperatorNames(t *testing.T) {
+func TestHeadersThatTheOperatorNames(t *testing.T) {
 	up := newUpstream(t)
 	g := newGate(t, up.URL, func(c *gateway.Config) { c.PassHeaders = []string{"x-api-key", "X-Forwarded-User", "Acme-Role"} })
 	for name, want := range map[string][]string{"X-Api-Key": {"X-Api-Key"}, "X-Forwarded-User": {"X-Forwarded-User"}, "Acme-Role": {"Acme-Role"}, "X-Api-Key-2": nil, "Acme-Roles": nil} {

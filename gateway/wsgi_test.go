@@ -64,9 +64,9 @@ func runForeign(t *testing.T, cmd *exec.Cmd) string {
 	return "http://127.0.0.1:" + strings.TrimSpace(port)
 }
 
-// TestA2HeadersAsWSGIReadsThem checks that a server in Python gets only headers that the gateway
+// TestHeadersAsWSGIReadsThem checks that a server in Python gets only headers that the gateway
 // checked or set, in whatever spelling the client sends them.
-func TestA2HeadersAsWSGIReadsThem(t *testing.T) {
+func TestHeadersAsWSGIReadsThem(t *testing.T) {
 	handles, err := middleware.NewHandles([]byte("a key of thirty-two bytes or more"))
 	if err != nil {
 		t.Fatal(err)

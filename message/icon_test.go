@@ -22,8 +22,8 @@ func TestIcon(t *testing.T) {
 	}
 }
 
-// TestC2IconsOfTheProtocol: the protocol has https, http, and images in base64.
-func TestC2IconsOfTheProtocol(t *testing.T) {
+// TestIconsOfTheProtocol: the protocol has https, http, and images in base64.
+func TestIconsOfTheProtocol(t *testing.T) {
 	for _, src := range []string{
 		"https://example.com/icon.png", "http://example.com/icon.png", "HTTPS://example.com/icon.png?a=b#c", "https://example.com:8443/", "https://[2001:db8::1]/i",
 		"http://127.0.0.1:8080/icon.png", "https://example.com/%41", "https://example.com/größe.png", "https://xn--bcher-kva.example.com/i",
@@ -35,9 +35,9 @@ func TestC2IconsOfTheProtocol(t *testing.T) {
 	}
 }
 
-// TestC2OtherIconsAreRefused: every other address is refused, also in spellings that some parsers
+// TestOtherIconsAreRefused: every other address is refused, also in spellings that some parsers
 // take for a scheme that runs code or reads local data.
-func TestC2OtherIconsAreRefused(t *testing.T) {
+func TestOtherIconsAreRefused(t *testing.T) {
 	for _, src := range []string{
 		"javascript:alert(1)", "JavaScript:alert(1)", "java\tscript:alert(1)", "\x01javascript:alert(1)", " javascript:alert(1)", "javascript&colon;alert(1)",
 		"file:///etc/passwd", "FILE:///etc/passwd", "file:srv/icon.png", "ws://example.com/", "wss://example.com/", "ftp://example.com/icon.png", "blob:https://example.com/1",

@@ -50,9 +50,9 @@ var kept = []string{
 	"x0.example.com", "0x7g.example.com", "0x.example.com", "example.0xg", "1_2", "ab--cd.example.com",
 }
 
-// TestA4RewrittenHosts: a host is accepted in the form in which browsers write it only, and the
+// TestRewrittenHosts: a host is accepted in the form in which browsers write it only, and the
 // error for another form shows it.
-func TestA4RewrittenHosts(t *testing.T) {
+func TestRewrittenHosts(t *testing.T) {
 	for host, says := range rewritten {
 		for _, scheme := range []string{"https://", "http://"} {
 			_, err := metadata.ParseRedirect(scheme + host + "/cb")
@@ -80,9 +80,9 @@ func TestA4RewrittenHosts(t *testing.T) {
 	}
 }
 
-// TestA4OtherURLs: the rule holds for every configured or published URL with a host, and for
+// TestOtherURLs: the rule holds for every configured or published URL with a host, and for
 // private-use schemes as far as browsers change anything there.
-func TestA4OtherURLs(t *testing.T) {
+func TestOtherURLs(t *testing.T) {
 	for _, host := range []string{"2130706433", "0x7f.1", "127.1", "0177.0.0.1", "[0::1]", "xn--a.example.com", "xn--client-.example.com", "client.example.0x7f", "a~b.example.com"} {
 		if got, err := metadata.Canonical("http://" + host + "/mcp"); err == nil && got != "http://[::1]/mcp" {
 			t.Errorf("resource %s: %s", host, got)
@@ -100,10 +100,10 @@ func TestA4OtherURLs(t *testing.T) {
 	}
 }
 
-// TestA4BrowsersAgree compares with Node, whose URL parser is that of browsers: it writes every
+// TestBrowsersAgree compares with Node, whose URL parser is that of browsers: it writes every
 // accepted host byte for byte the same, and ShownHost agrees with it. Hosts that only browsers
 // refuse are ignored, because they lead nowhere.
-func TestA4BrowsersAgree(t *testing.T) {
+func TestBrowsersAgree(t *testing.T) {
 	node, err := exec.LookPath("node")
 	if err != nil {
 		t.Skip("no node")

@@ -40,9 +40,9 @@ func throughErrors(inner http.Handler, method, message, revision string) (int, s
 	return w.Code, w.Body.String()
 }
 
-// TestC1AnswersOfAnySDK checks that for any response of a handler to a failure, the client gets
+// TestAnswersOfAnySDK checks that for any response of a handler to a failure, the client gets
 // an error with the id of its request and a code, and that other responses do not change.
-func TestC1AnswersOfAnySDK(t *testing.T) {
+func TestAnswersOfAnySDK(t *testing.T) {
 	const (
 		asked  = `{"jsonrpc":"2.0","id":"x","method":"tools/call","params":{}}`
 		told   = `{"jsonrpc":"2.0","method":"notifications/initialized"}`
@@ -112,9 +112,9 @@ func TestC1AnswersOfAnySDK(t *testing.T) {
 	}
 }
 
-// TestC1StreamsComeAsTheyAreSent checks that events are forwarded before the response ends, also
+// TestStreamsComeAsTheyAreSent checks that events are forwarded before the response ends, also
 // in a stream whose lines end with carriage returns.
-func TestC1StreamsComeAsTheyAreSent(t *testing.T) {
+func TestStreamsComeAsTheyAreSent(t *testing.T) {
 	for name, event := range map[string]string{"line feeds": "data: 1\n\n", "carriage returns": "data: 1\r\rdata: 2\r\r", "no end": "data: " + strings.Repeat("x", 70<<10)} {
 		w := httptest.NewRecorder()
 		handler := middleware.AnswerErrors(http.HandlerFunc(func(out http.ResponseWriter, _ *http.Request) {
@@ -129,9 +129,9 @@ func TestC1StreamsComeAsTheyAreSent(t *testing.T) {
 	}
 }
 
-// TestC1HandlersReadTheSameBytes checks that the handler reads the request as it was sent, also a
+// TestHandlersReadTheSameBytes checks that the handler reads the request as it was sent, also a
 // body that is too long for AnswerErrors to read.
-func TestC1HandlersReadTheSameBytes(t *testing.T) {
+func TestHandlersReadTheSameBytes(t *testing.T) {
 	for _, size := range []int{0, 10, 5 << 20} {
 		var got int
 		middleware.AnswerErrors(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
@@ -144,9 +144,9 @@ func TestC1HandlersReadTheSameBytes(t *testing.T) {
 	}
 }
 
-// TestC1CompressedAnswers checks that a compressed response is forwarded byte for byte, unless it
+// TestCompressedAnswers checks that a compressed response is forwarded byte for byte, unless it
 // is a failure: its replacement has no headers that describe the compressed bytes.
-func TestC1CompressedAnswers(t *testing.T) {
+func TestCompressedAnswers(t *testing.T) {
 	const bytes = "\x1f\x8b error \r\r\n\ufeff\rdata:\n\n\x00"
 	for name, tt := range map[string]struct {
 		status      int

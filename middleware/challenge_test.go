@@ -13,7 +13,7 @@ import (
 // The challenge for an invalid token names the same scopes as the one without a token, for every
 // fault of the token and every configuration of scopes, so that a client that starts anew asks
 // for all of them at once.
-func TestB5ChallengeOfABadTokenNamesScopes(t *testing.T) {
+func TestChallengeOfABadTokenNamesScopes(t *testing.T) {
 	issuer := middlewaretest.NewIssuer(t)
 	for name, tt := range map[string]struct {
 		change func(*middleware.Config)
@@ -47,7 +47,7 @@ func TestB5ChallengeOfABadTokenNamesScopes(t *testing.T) {
 
 // So does the challenge for a token that expired a moment ago or was revoked, also when only
 // introspection reveals it.
-func TestB5ChallengeOfATokenThatEnded(t *testing.T) {
+func TestChallengeOfATokenThatEnded(t *testing.T) {
 	issuer := middlewaretest.NewIssuer(t)
 	guard := newGuard(t, issuer, introspects(issuer, opaque))
 	revoked := issuer.MintOpaque(claims{"aud": resource})
@@ -65,7 +65,7 @@ func TestB5ChallengeOfATokenThatEnded(t *testing.T) {
 }
 
 // RequireScope names its scopes also to a request without a token.
-func TestB5ChallengeOfRequireScope(t *testing.T) {
+func TestChallengeOfRequireScope(t *testing.T) {
 	issuer := middlewaretest.NewIssuer(t)
 	guard := newGuard(t, issuer, func(c *middleware.Config) { c.Optional = true })
 	res := serve(guard.Protect(guard.RequireScope("notes:admin")(&inner{})), newRequest("POST", resource))

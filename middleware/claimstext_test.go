@@ -21,9 +21,9 @@ var notText = map[string]string{
 	"a cut-off sequence":   "\"a\xe2\x82\"",
 }
 
-// TestA5ClaimsAreText checks that a subject that is not valid text is refused, so that no two
+// TestClaimsAreText checks that a subject that is not valid text is refused, so that no two
 // subjects become equal.
-func TestA5ClaimsAreText(t *testing.T) {
+func TestClaimsAreText(t *testing.T) {
 	issuer := middlewaretest.NewIssuer(t)
 	guard := newGuard(t, issuer)
 	now := time.Now()
@@ -43,9 +43,9 @@ func TestA5ClaimsAreText(t *testing.T) {
 	}
 }
 
-// TestA5AnswersAreText checks the same for introspection responses: one that cannot be read leads
+// TestAnswersAreText checks the same for introspection responses: one that cannot be read leads
 // to 503.
-func TestA5AnswersAreText(t *testing.T) {
+func TestAnswersAreText(t *testing.T) {
 	issuer := middlewaretest.NewIssuer(t)
 	for name, text := range notText {
 		for where, extra := range map[string]string{"the subject": `"sub":` + text, "another member": `"sub":"a","x":[` + text + `]`} {
@@ -59,9 +59,9 @@ func TestA5AnswersAreText(t *testing.T) {
 	}
 }
 
-// TestA5ScopeIsSplitAtSpaces checks that no other character separates scopes (RFC 6749 section
+// TestScopeIsSplitAtSpaces checks that no other character separates scopes (RFC 6749 section
 // 3.3).
-func TestA5ScopeIsSplitAtSpaces(t *testing.T) {
+func TestScopeIsSplitAtSpaces(t *testing.T) {
 	issuer := middlewaretest.NewIssuer(t)
 	guard := newGuard(t, issuer)
 	for scope, want := range map[string][]string{
@@ -82,9 +82,9 @@ func TestA5ScopeIsSplitAtSpaces(t *testing.T) {
 	}
 }
 
-// TestA5EmptyScopeOfAnAnswer checks that an introspection response with an empty scope withdraws
+// TestEmptyScopeOfAnAnswer checks that an introspection response with an empty scope withdraws
 // all scopes, and one without the member withdraws none.
-func TestA5EmptyScopeOfAnAnswer(t *testing.T) {
+func TestEmptyScopeOfAnAnswer(t *testing.T) {
 	issuer := middlewaretest.NewIssuer(t)
 	token := issuer.Mint(claims{"aud": resource, "sub": "a", "client_id": "c", "scope": "notes:read notes:write"})
 	for member, want := range map[string]int{``: 2, `,"scope":""`: 0, `,"scope":" "`: 0, `,"scope":"notes:read"`: 1, `,"scope":"other"`: 0} {

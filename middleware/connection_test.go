@@ -17,7 +17,7 @@ import (
 
 // CloseUnclear closes a connection on which two readers could disagree, and keeps every other
 // one.
-func TestB9CloseUnclear(t *testing.T) {
+func TestCloseUnclear(t *testing.T) {
 	server := httptest.NewServer(middleware.CloseUnclear(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok") })))
 	t.Cleanup(server.Close)
 	const hidden = "GET / HTTP/1.1\r\nHost: example.com\r\n\r\n"

@@ -63,9 +63,9 @@ func as(issuer *middlewaretest.Issuer, subject, method, cursor string) *http.Req
 	return r
 }
 
-// TestA4CursorsAreSealed checks that the cursor of a filtered list is unreadable, and opens only
+// TestCursorsAreSealed checks that the cursor of a filtered list is unreadable, and opens only
 // for the person and the list that it was issued for, in every process with the key.
-func TestA4CursorsAreSealed(t *testing.T) {
+func TestCursorsAreSealed(t *testing.T) {
 	issuer := middlewaretest.NewIssuer(t)
 	config := func(fill byte) func(*middleware.Config) {
 		return func(c *middleware.Config) { c.Policy, c.Sessions = notesPolicy(), newHandles(t, fill) }
@@ -133,9 +133,9 @@ func altered(s string, at int) string {
 	return s[:at] + string(letter) + s[at+1:]
 }
 
-// TestA4CursorsThatSayNothing checks that a missing, null or empty cursor does not change, in
+// TestCursorsThatSayNothing checks that a missing, null or empty cursor does not change, in
 // requests and responses, and that one that is not a string is not forwarded.
-func TestA4CursorsThatSayNothing(t *testing.T) {
+func TestCursorsThatSayNothing(t *testing.T) {
 	issuer := middlewaretest.NewIssuer(t)
 	guard := newGuard(t, issuer, func(c *middleware.Config) { c.Policy = notesPolicy() })
 	for _, nothing := range []string{"null", `""`} {
@@ -155,9 +155,9 @@ func TestA4CursorsThatSayNothing(t *testing.T) {
 	}
 }
 
-// TestA4CursorsAreNotQuoted checks that an error response of the server about a cursor does not
+// TestCursorsAreNotQuoted checks that an error response of the server about a cursor does not
 // reveal the cursor.
-func TestA4CursorsAreNotQuoted(t *testing.T) {
+func TestCursorsAreNotQuoted(t *testing.T) {
 	issuer := middlewaretest.NewIssuer(t)
 	guard := newGuard(t, issuer, func(c *middleware.Config) { c.Policy = notesPolicy() })
 	w := httptest.NewRecorder()
@@ -183,9 +183,9 @@ func TestA4CursorsAreNotQuoted(t *testing.T) {
 	}
 }
 
-// TestA4CursorsHaveOneLength checks that sealed cursors of short and long names have the same
+// TestCursorsHaveOneLength checks that sealed cursors of short and long names have the same
 // length.
-func TestA4CursorsHaveOneLength(t *testing.T) {
+func TestCursorsHaveOneLength(t *testing.T) {
 	issuer := middlewaretest.NewIssuer(t)
 	guard := newGuard(t, issuer, func(c *middleware.Config) { c.Policy = notesPolicy() })
 	sizes := map[int]int{}
@@ -205,9 +205,9 @@ func TestA4CursorsHaveOneLength(t *testing.T) {
 	}
 }
 
-// TestA4CursorsOfOtherListsStay checks that cursors do not change where the policy filters no
+// TestCursorsOfOtherListsStay checks that cursors do not change where the policy filters no
 // list.
-func TestA4CursorsOfOtherListsStay(t *testing.T) {
+func TestCursorsOfOtherListsStay(t *testing.T) {
 	issuer := middlewaretest.NewIssuer(t)
 	for name, policy := range map[string]middleware.Policy{
 		"other names": {Prompts: map[string][]string{"*": nil}}, "every tool": {Tools: map[string][]string{"*": nil}, Listing: middleware.ListAll}, "nothing": {},
@@ -222,9 +222,9 @@ func TestA4CursorsOfOtherListsStay(t *testing.T) {
 	}
 }
 
-// TestA4CursorsInResumedStreams checks that a resumed stream repeats a response with the same
+// TestCursorsInResumedStreams checks that a resumed stream repeats a response with the same
 // sealed cursor, for each kind of list.
-func TestA4CursorsInResumedStreams(t *testing.T) {
+func TestCursorsInResumedStreams(t *testing.T) {
 	issuer := middlewaretest.NewIssuer(t)
 	guard := newGuard(t, issuer, func(c *middleware.Config) { c.Policy = notesPolicy() })
 	for method, member := range map[string]string{"tools/list": "tools", "prompts/list": "prompts", "resources/list": "resources", "resources/templates/list": "resourceTemplates"} {
@@ -242,9 +242,9 @@ func TestA4CursorsInResumedStreams(t *testing.T) {
 	}
 }
 
-// TestA4CursorsOfNobody checks that cursors of requests without a token are sealed too, and are
+// TestCursorsOfNobody checks that cursors of requests without a token are sealed too, and are
 // refused with a token.
-func TestA4CursorsOfNobody(t *testing.T) {
+func TestCursorsOfNobody(t *testing.T) {
 	issuer := middlewaretest.NewIssuer(t)
 	guard := newGuard(t, issuer, func(c *middleware.Config) {
 		c.Policy, c.Optional, c.InsecureUnboundSessions = middleware.Policy{Tools: map[string][]string{"whoami": nil}}, true, true
@@ -292,9 +292,9 @@ func FuzzCursor(f *testing.F) {
 	})
 }
 
-// TestA4NoDigestOfAnotherBody checks that a request with a replaced cursor has no digest of the
+// TestNoDigestOfAnotherBody checks that a request with a replaced cursor has no digest of the
 // original body, which a server would compare.
-func TestA4NoDigestOfAnotherBody(t *testing.T) {
+func TestNoDigestOfAnotherBody(t *testing.T) {
 	issuer := middlewaretest.NewIssuer(t)
 	guard := newGuard(t, issuer, func(c *middleware.Config) { c.Policy = notesPolicy() })
 	p := &paging{next: `"b"`, media: jsonType}

@@ -64,10 +64,10 @@ func inParts(text string, first int) http.Handler {
 	})
 }
 
-// TestC1StreamsAreReadAsByClients checks that errors in a stream are repaired and lists filtered
+// TestStreamsAreReadAsByClients checks that errors in a stream are repaired and lists filtered
 // in every spelling that clients read, wherever the server splits its writes, and that guard and
 // clients read the same messages.
-func TestC1StreamsAreReadAsByClients(t *testing.T) {
+func TestStreamsAreReadAsByClients(t *testing.T) {
 	const broken, mended = `{"jsonrpc":"2.0","error":{"code":0,"message":"m"}}`, `{"jsonrpc":"2.0","id":7,"error":{"code":-32603,"message":"m"}}`
 	const list = `{"jsonrpc":"2.0","id":7,"result":{"tools":[{"name":"whoami"},{"name":"drop_notes"}]}}`
 	issuer := middlewaretest.NewIssuer(t)
@@ -91,9 +91,9 @@ func TestC1StreamsAreReadAsByClients(t *testing.T) {
 	}
 }
 
-// TestC1LongEventsAreReadAsByClients checks that a long event is forwarded unchanged, and that
+// TestLongEventsAreReadAsByClients checks that a long event is forwarded unchanged, and that
 // the next event is repaired, with every kind of line end.
-func TestC1LongEventsAreReadAsByClients(t *testing.T) {
+func TestLongEventsAreReadAsByClients(t *testing.T) {
 	long := strings.Repeat("x", 70<<10)
 	issuer := middlewaretest.NewIssuer(t)
 	guard := newGuard(t, issuer)

@@ -51,9 +51,9 @@ func lastID(t *testing.T, text string) string {
 	return all[len(all)-1][1]
 }
 
-// TestA3EventIDsAreBound checks that in every spelling of an event id, in a response to GET or
+// TestEventIDsAreBound checks that in every spelling of an event id, in a response to GET or
 // POST, the client gets one that only its own principal can use.
-func TestA3EventIDsAreBound(t *testing.T) {
+func TestEventIDsAreBound(t *testing.T) {
 	issuer := middlewaretest.NewIssuer(t)
 	for name, change := range map[string]func(*middleware.Config){
 		"no policy":     func(*middleware.Config) {},
@@ -92,8 +92,8 @@ func TestA3EventIDsAreBound(t *testing.T) {
 	}
 }
 
-// TestA3SessionIDIsNoEventID checks that a handle bound for one purpose is refused for another.
-func TestA3SessionIDIsNoEventID(t *testing.T) {
+// TestSessionIDIsNoEventID checks that a handle bound for one purpose is refused for another.
+func TestSessionIDIsNoEventID(t *testing.T) {
 	issuer := middlewaretest.NewIssuer(t)
 	guard := newGuard(t, issuer)
 	w := httptest.NewRecorder()
@@ -107,9 +107,9 @@ func TestA3SessionIDIsNoEventID(t *testing.T) {
 	}
 }
 
-// TestA3OwnEventKeepsThePlace checks that when a stream ends again before its first event, the
+// TestOwnEventKeepsThePlace checks that when a stream ends again before its first event, the
 // next one continues after the last event before it.
-func TestA3OwnEventKeepsThePlace(t *testing.T) {
+func TestOwnEventKeepsThePlace(t *testing.T) {
 	issuer := middlewaretest.NewIssuer(t)
 	for _, unbound := range []bool{false, true} {
 		guard := newGuard(t, issuer, func(c *middleware.Config) { c.EndStreams, c.InsecureUnboundSessions = true, unbound })
@@ -127,10 +127,10 @@ func TestA3OwnEventKeepsThePlace(t *testing.T) {
 	}
 }
 
-// TestA3UnreadableEventsEndInAnError checks that an unreadable event ends the stream with an
+// TestUnreadableEventsEndInAnError checks that an unreadable event ends the stream with an
 // error response for the client, a log line with the reason, and the end of the handler's
 // context.
-func TestA3UnreadableEventsEndInAnError(t *testing.T) {
+func TestUnreadableEventsEndInAnError(t *testing.T) {
 	issuer := middlewaretest.NewIssuer(t)
 	var log bytes.Buffer
 	guard := newGuard(t, issuer, func(c *middleware.Config) {
@@ -171,9 +171,9 @@ func TestA3UnreadableEventsEndInAnError(t *testing.T) {
 	}
 }
 
-// TestA3EventsThatAreNoMessages checks that events of other types neither end the stream nor
+// TestEventsThatAreNoMessages checks that events of other types neither end the stream nor
 // reveal hidden items.
-func TestA3EventsThatAreNoMessages(t *testing.T) {
+func TestEventsThatAreNoMessages(t *testing.T) {
 	issuer := middlewaretest.NewIssuer(t)
 	guard := newGuard(t, issuer, func(c *middleware.Config) { c.Policy = notesPolicy() })
 	const end = "data: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/message\"}\n\n"
@@ -190,9 +190,9 @@ func TestA3EventsThatAreNoMessages(t *testing.T) {
 	}
 }
 
-// TestA3LongLines checks that data of any length is forwarded where it is not filtered, in pieces
+// TestLongLines checks that data of any length is forwarded where it is not filtered, in pieces
 // of any size and with bounded memory, and that other lines have a maximum size.
-func TestA3LongLines(t *testing.T) {
+func TestLongLines(t *testing.T) {
 	issuer := middlewaretest.NewIssuer(t)
 	guard := newGuard(t, issuer)
 	long := strings.Repeat("x", 3<<20)
@@ -219,9 +219,9 @@ func TestA3LongLines(t *testing.T) {
 	}
 }
 
-// TestA3StreamsAreNotCompressed checks that the guard does not request a compressed stream, and
+// TestStreamsAreNotCompressed checks that the guard does not request a compressed stream, and
 // does not forward one.
-func TestA3StreamsAreNotCompressed(t *testing.T) {
+func TestStreamsAreNotCompressed(t *testing.T) {
 	issuer := middlewaretest.NewIssuer(t)
 	guard := newGuard(t, issuer)
 	for _, r := range []*http.Request{stream(issuer, "reader", "Accept-Encoding", "gzip"), post(issuer, "", callTool("x"), "Accept-Encoding", "gzip", "Accept", "application/json, text/event-stream"), post(issuer, "", callTool("x"), "Accept-Encoding", "gzip"), post(issuer, "", callTool("x"), "Accept-Encoding", "gzip", "Accept", "*/*")} {

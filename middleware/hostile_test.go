@@ -44,8 +44,8 @@ func crowded() middleware.Policy {
 	return middleware.Policy{Methods: part, Tools: part, Prompts: part, Resources: part}
 }
 
-// TestA7HostileMessages checks that the names in a message are bounded, however long it is.
-func TestA7HostileMessages(t *testing.T) {
+// TestHostileMessages checks that the names in a message are bounded, however long it is.
+func TestHostileMessages(t *testing.T) {
 	issuer := middlewaretest.NewIssuer(t)
 	guard := newGuard(t, issuer, func(c *middleware.Config) { c.Policy = crowded() })
 	for name, message := range hostile() {
@@ -60,9 +60,9 @@ func TestA7HostileMessages(t *testing.T) {
 	}
 }
 
-// TestA7ListsThatAreTooMuch checks that lists with too much work are withheld instead of compared
+// TestListsThatAreTooMuch checks that lists with too much work are withheld instead of compared
 // for minutes, and that lists hide items whose names no message may have.
-func TestA7ListsThatAreTooMuch(t *testing.T) {
+func TestListsThatAreTooMuch(t *testing.T) {
 	issuer := middlewaretest.NewIssuer(t)
 	guard := newGuard(t, issuer, func(c *middleware.Config) { c.Policy = crowded() })
 	list := func(uris int, uri string) string {

@@ -44,9 +44,9 @@ func spend(t *testing.T, guard *middleware.Guard, issuer *middlewaretest.Issuer,
 	t.Fatal("each of 20 unknown keys led to a fetch")
 }
 
-// TestA6RestartedIssuer checks that tokens from before an issuer lost its keys are 401 once the
+// TestRestartedIssuer checks that tokens from before an issuer lost its keys are 401 once the
 // new keys are fetched, so that clients sign in again, also while the issuer is down.
-func TestA6RestartedIssuer(t *testing.T) {
+func TestRestartedIssuer(t *testing.T) {
 	issuer, guard, clock, mint := clocked(t)
 	old := mint()
 	wantStatus(t, guard, old, 200)
@@ -66,9 +66,9 @@ func TestA6RestartedIssuer(t *testing.T) {
 	wantStatus(t, late, old, 401)
 }
 
-// TestA6TokensNewerThanTheKeys checks that a token with a key that may have been published after
+// TestTokensNewerThanTheKeys checks that a token with a key that may have been published after
 // the last fetch is not 401.
-func TestA6TokensNewerThanTheKeys(t *testing.T) {
+func TestTokensNewerThanTheKeys(t *testing.T) {
 	issuer, guard, clock, mint := clocked(t)
 	wantStatus(t, guard, mint(), 200)
 	spend(t, guard, issuer, clock)
@@ -89,9 +89,9 @@ func TestA6TokensNewerThanTheKeys(t *testing.T) {
 	wantFetches(t, issuer, fetches+1)
 }
 
-// TestA6RotationIsSeenInAFlood checks that new keys are fetched during a flood of invalid tokens,
+// TestRotationIsSeenInAFlood checks that new keys are fetched during a flood of invalid tokens,
 // at a rate that does not grow with the flood.
-func TestA6RotationIsSeenInAFlood(t *testing.T) {
+func TestRotationIsSeenInAFlood(t *testing.T) {
 	issuer, guard, clock, mint := clocked(t)
 	wantStatus(t, guard, mint(), 200)
 	begin, fetches := clock.Now(), issuer.KeyRequests()
@@ -127,9 +127,9 @@ func TestA6RotationIsSeenInAFlood(t *testing.T) {
 	}
 }
 
-// TestA6FetchInProgress checks that a fetch that began before a token was issued proves nothing
+// TestFetchInProgress checks that a fetch that began before a token was issued proves nothing
 // about its key.
-func TestA6FetchInProgress(t *testing.T) {
+func TestFetchInProgress(t *testing.T) {
 	issuer, _, clock, mint := clocked(t)
 	var looks atomic.Int32 // at the clock
 	guard := newGuard(t, issuer, func(c *middleware.Config) {
@@ -183,8 +183,8 @@ func jwksOf(t *testing.T, issuer *middlewaretest.Issuer) string {
 	return body
 }
 
-// TestA6IssuedAt checks that a token with an unreadable or future time of issue causes no fetch.
-func TestA6IssuedAt(t *testing.T) {
+// TestIssuedAt checks that a token with an unreadable or future time of issue causes no fetch.
+func TestIssuedAt(t *testing.T) {
 	issuer, guard, clock, _ := clocked(t)
 	other := middlewaretest.NewIssuer(t)
 	now := clock.Now()
@@ -197,9 +197,9 @@ func TestA6IssuedAt(t *testing.T) {
 	wantStatus(t, guard, withToken(issuer.Mint(claims{"aud": resource, "iat": now.Add(9 * time.Second).Unix(), "exp": now.Add(time.Hour).Unix()})), 200)
 }
 
-// TestA6AnswersOfACache checks that the Age of a response from an HTTP cache counts as the age of
+// TestAnswersOfACache checks that the Age of a response from an HTTP cache counts as the age of
 // the keys.
-func TestA6AnswersOfACache(t *testing.T) {
+func TestAnswersOfACache(t *testing.T) {
 	for age, want := range map[string]int{"": 401, "0": 401, "3600": 503, "soon": 503, "-1": 503} {
 		issuer, guard, clock, _ := clocked(t)
 		keys := jwksOf(t, issuer)
@@ -216,9 +216,9 @@ func TestA6AnswersOfACache(t *testing.T) {
 	}
 }
 
-// TestA6IssuersApart checks that invalid tokens of one issuer do not affect the tokens of
+// TestIssuersApart checks that invalid tokens of one issuer do not affect the tokens of
 // another.
-func TestA6IssuersApart(t *testing.T) {
+func TestIssuersApart(t *testing.T) {
 	one, two, clock := middlewaretest.NewIssuer(t), middlewaretest.NewIssuer(t), newClock()
 	guard := newGuard(t, one, func(c *middleware.Config) {
 		c.Now, c.AuthorizationServers = clock.Now, []string{one.URL(), two.URL()}
@@ -232,8 +232,8 @@ func TestA6IssuersApart(t *testing.T) {
 	wantStatus(t, guard, withToken(two.Mint(claims{"aud": resource, "iat": clock.Now().Unix()})), 200)
 }
 
-// TestA6StaleKeysEnd checks that keys end although the issuer cannot be reached.
-func TestA6StaleKeysEnd(t *testing.T) {
+// TestStaleKeysEnd checks that keys end although the issuer cannot be reached.
+func TestStaleKeysEnd(t *testing.T) {
 	for name, tt := range map[string]struct {
 		stale        time.Duration
 		cacheControl string
@@ -265,9 +265,9 @@ func TestA6StaleKeysEnd(t *testing.T) {
 	}
 }
 
-// TestA6TokensWithoutAKeyID checks that a token without "kid" is accepted when exactly one key
+// TestTokensWithoutAKeyID checks that a token without "kid" is accepted when exactly one key
 // fits, by use and algorithm.
-func TestA6TokensWithoutAKeyID(t *testing.T) {
+func TestTokensWithoutAKeyID(t *testing.T) {
 	key := func(id string, algorithm jose.SignatureAlgorithm, use string) jose.JSONWebKey {
 		return jose.JSONWebKey{Key: middlewaretest.NewKey(t, algorithm), KeyID: id, Algorithm: string(algorithm), Use: use}
 	}
@@ -301,8 +301,8 @@ func TestA6TokensWithoutAKeyID(t *testing.T) {
 	}
 }
 
-// TestA6RotationWithoutKeyIDs checks a change of the only key.
-func TestA6RotationWithoutKeyIDs(t *testing.T) {
+// TestRotationWithoutKeyIDs checks a change of the only key.
+func TestRotationWithoutKeyIDs(t *testing.T) {
 	issuer, guard, clock, mint := clocked(t)
 	rotate := func() {
 		issuer.SetKeys(jose.JSONWebKey{Key: middlewaretest.NewKey(t, jose.ES256), Algorithm: "ES256"})

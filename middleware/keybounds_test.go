@@ -11,9 +11,9 @@ import (
 	"gatehouse.example/middleware/middlewaretest"
 )
 
-// TestB6KeysOfIssuersAreBounded checks that RSA keys are ignored whose exponent or size makes
+// TestKeysOfIssuersAreBounded checks that RSA keys are ignored whose exponent or size makes
 // verification slow.
-func TestB6KeysOfIssuersAreBounded(t *testing.T) {
+func TestKeysOfIssuersAreBounded(t *testing.T) {
 	private := middlewaretest.NewKey(t, jose.RS256).(*rsa.PrivateKey)
 	coded := base64.RawURLEncoding.EncodeToString
 	modulus := coded(private.N.Bytes())

@@ -20,9 +20,9 @@ func called(method, params string) string {
 	return `{"jsonrpc":"2.0","id":7,"method":` + quoted(method) + `,"params":` + params + `}`
 }
 
-// TestA4MethodsHaveOneSpelling checks that other spellings of the methods that the policy checks
+// TestMethodsHaveOneSpelling checks that other spellings of the methods that the policy checks
 // are refused, in requests and in notifications.
-func TestA4MethodsHaveOneSpelling(t *testing.T) {
+func TestMethodsHaveOneSpelling(t *testing.T) {
 	issuer := middlewaretest.NewIssuer(t)
 	guard := newGuard(t, issuer, func(c *middleware.Config) {
 		c.Policy = notesPolicy()
@@ -67,8 +67,8 @@ func TestA4MethodsHaveOneSpelling(t *testing.T) {
 	}
 }
 
-// TestA4MethodsWithoutAPolicy checks that bodies are not read when the policy has no names.
-func TestA4MethodsWithoutAPolicy(t *testing.T) {
+// TestMethodsWithoutAPolicy checks that bodies are not read when the policy has no names.
+func TestMethodsWithoutAPolicy(t *testing.T) {
 	issuer := middlewaretest.NewIssuer(t)
 	h := &reading{}
 	body := called("Tools/Call", `{}`)
@@ -78,9 +78,9 @@ func TestA4MethodsWithoutAPolicy(t *testing.T) {
 	}
 }
 
-// TestA4NamesThatNoMethodHas checks that a pattern that can match no method is an error of the
+// TestNamesThatNoMethodHas checks that a pattern that can match no method is an error of the
 // configuration.
-func TestA4NamesThatNoMethodHas(t *testing.T) {
+func TestNamesThatNoMethodHas(t *testing.T) {
 	issuer := middlewaretest.NewIssuer(t)
 	for name, good := range map[string]bool{
 		"Tools/Call": false, "tools.list": false, "tools call": false, "tools/": false, "/tools/*": false, "tools//*": false, "t\u00f6\u00f6ls/*": false,

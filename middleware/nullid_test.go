@@ -11,9 +11,9 @@ import (
 	"gatehouse.example/middleware/middlewaretest"
 )
 
-// TestC1ErrorsWithoutIDForLists checks that the client gets an error response of an SDK with null
+// TestErrorsWithoutIDForLists checks that the client gets an error response of an SDK with null
 // for its id as the response to its request, where the policy filters lists.
-func TestC1ErrorsWithoutIDForLists(t *testing.T) {
+func TestErrorsWithoutIDForLists(t *testing.T) {
 	issuer := middlewaretest.NewIssuer(t)
 	guard := newGuard(t, issuer, func(c *middleware.Config) { c.Policy = notesPolicy() })
 	const want = `{"jsonrpc":"2.0","id":7,"error":{"code":-32000,"message":"Bad Request: no session","data":{"a":["b"]}}}`

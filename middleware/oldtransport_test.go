@@ -18,10 +18,10 @@ func oldGet(issuer *middlewaretest.Issuer) *http.Request {
 	return newRequest("GET", resource, "Authorization", "Bearer "+issuer.Mint(claims{"aud": resource}), "Accept", "text/event-stream")
 }
 
-// TestA3OldTransportInAnySpelling checks that a stream whose first event is "endpoint" is
+// TestOldTransportInAnySpelling checks that a stream whose first event is "endpoint" is
 // replaced by a status and a description at once, that none of it is sent, and that the context
 // of the handler ends.
-func TestA3OldTransportInAnySpelling(t *testing.T) {
+func TestOldTransportInAnySpelling(t *testing.T) {
 	issuer := middlewaretest.NewIssuer(t)
 	for name, change := range map[string]func(*middleware.Config){
 		"no policy":   func(*middleware.Config) {},
@@ -61,9 +61,9 @@ func TestA3OldTransportInAnySpelling(t *testing.T) {
 	}
 }
 
-// TestA3OldTransportInANewStream checks that a stream of a client of a newer revision ends with
+// TestOldTransportInANewStream checks that a stream of a client of a newer revision ends with
 // an error when the server uses the old transport in it, also in a response to POST.
-func TestA3OldTransportInANewStream(t *testing.T) {
+func TestOldTransportInANewStream(t *testing.T) {
 	issuer := middlewaretest.NewIssuer(t)
 	for _, policy := range []middleware.Policy{{}, notesPolicy()} {
 		guard := newGuard(t, issuer, func(c *middleware.Config) { c.Policy = policy })
@@ -80,9 +80,9 @@ func TestA3OldTransportInANewStream(t *testing.T) {
 	}
 }
 
-// TestA3OldTransportUnbound checks that with InsecureUnboundSessions the old transport is
+// TestOldTransportUnbound checks that with InsecureUnboundSessions the old transport is
 // forwarded, also with a policy, and that lists in it are filtered.
-func TestA3OldTransportUnbound(t *testing.T) {
+func TestOldTransportUnbound(t *testing.T) {
 	issuer := middlewaretest.NewIssuer(t)
 	guard := newGuard(t, issuer, func(c *middleware.Config) { c.Policy, c.InsecureUnboundSessions = notesPolicy(), true })
 	const endpoint = "event: endpoint\ndata: /messages?sessionId=1\n\n"
@@ -95,10 +95,10 @@ func TestA3OldTransportUnbound(t *testing.T) {
 	passes(t, guard, r)
 }
 
-// TestA3StreamsWithoutASession checks that a stream that could belong to the old transport and
+// TestStreamsWithoutASession checks that a stream that could belong to the old transport and
 // does not is forwarded completely, with its header, and that a flood of comments is not
 // buffered.
-func TestA3StreamsWithoutASession(t *testing.T) {
+func TestStreamsWithoutASession(t *testing.T) {
 	issuer := middlewaretest.NewIssuer(t)
 	guard := newGuard(t, issuer)
 	for _, text := range []string{"", ": ok\n\n", "data: {}\n\n", "data: {}", "retry: 1\n\nevent: message\ndata: {}\n\n", "event: endpoints\ndata: x\n\n"} {
@@ -120,9 +120,9 @@ func TestA3StreamsWithoutASession(t *testing.T) {
 	})).ServeHTTP(w, oldGet(issuer))
 }
 
-// TestA3HandlesInTheQueryAreRefused checks that a session or stream in the query is refused in
+// TestHandlesInTheQueryAreRefused checks that a session or stream in the query is refused in
 // every spelling, with an error response for a message with an id.
-func TestA3HandlesInTheQueryAreRefused(t *testing.T) {
+func TestHandlesInTheQueryAreRefused(t *testing.T) {
 	issuer := middlewaretest.NewIssuer(t)
 	plain, policed := newGuard(t, issuer), newGuard(t, issuer, func(c *middleware.Config) { c.Policy = notesPolicy() })
 	notification := `{"jsonrpc":"2.0","method":"notifications/initialized"}`

@@ -17,8 +17,8 @@ func many(count int, form string) map[string][]string {
 	return out
 }
 
-// TestA7WorkOfAMessageIsBounded counts the steps for the largest message, with 200 patterns.
-func TestA7WorkOfAMessageIsBounded(t *testing.T) {
+// TestWorkOfAMessageIsBounded counts the steps for the largest message, with 200 patterns.
+func TestWorkOfAMessageIsBounded(t *testing.T) {
 	short := make([]string, maxNamed)
 	for i := range short {
 		short[i] = fmt.Sprintf("n:%%2F/%d;?#%d", i, i)
@@ -52,8 +52,8 @@ func TestA7WorkOfAMessageIsBounded(t *testing.T) {
 	}
 }
 
-// TestA7WorkGrowsWithTheName checks that the work grows linearly with the name.
-func TestA7WorkGrowsWithTheName(t *testing.T) {
+// TestWorkGrowsWithTheName checks that the work grows linearly with the name.
+func TestWorkGrowsWithTheName(t *testing.T) {
 	rules := many(200, "notes://*ab*ab*%d*")
 	rules["*"] = nil
 	p := newPolicy(Policy{Resources: rules})
@@ -68,9 +68,9 @@ func TestA7WorkGrowsWithTheName(t *testing.T) {
 	}
 }
 
-// TestA7WorkOfAListIsBounded checks that a list of ten thousand items is forwarded, and that one
+// TestWorkOfAListIsBounded checks that a list of ten thousand items is forwarded, and that one
 // that needs too much work is not.
-func TestA7WorkOfAListIsBounded(t *testing.T) {
+func TestWorkOfAListIsBounded(t *testing.T) {
 	for _, k := range []kind{tool, resourceURI} {
 		p := newPolicy(Policy{Tools: many(200, "notes://*o*x*%d*"), Resources: many(200, "notes://*o*x*%d*")})
 		var w wildcard.Work

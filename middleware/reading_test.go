@@ -24,9 +24,9 @@ func reads(t testing.TB, issuer *middlewaretest.Issuer, token, uri string, polic
 	return serve(guard.Protect(&inner{}), cachedPost(token, request("resources/read", string(params)))).StatusCode
 }
 
-// TestA1ReadingsNeedWhatTheyMean checks that a URI needs the scopes of all resources that a
+// TestReadingsNeedWhatTheyMean checks that a URI needs the scopes of all resources that a
 // handler could take it for.
-func TestA1ReadingsNeedWhatTheyMean(t *testing.T) {
+func TestReadingsNeedWhatTheyMean(t *testing.T) {
 	issuer := middlewaretest.NewIssuer(t)
 	token := issuer.Mint(claims{"aud": resource, "scope": "read"})
 	for _, tt := range []struct{ protected, uri string }{
@@ -67,9 +67,9 @@ func TestA1ReadingsNeedWhatTheyMean(t *testing.T) {
 	}
 }
 
-// TestA1ReadingsStayInside checks that a token for one directory does not give access to
+// TestReadingsStayInside checks that a token for one directory does not give access to
 // resources outside it, however a handler reads the URI.
-func TestA1ReadingsStayInside(t *testing.T) {
+func TestReadingsStayInside(t *testing.T) {
 	issuer := middlewaretest.NewIssuer(t)
 	token := issuer.Mint(claims{"aud": resource, "scope": "read"})
 	policy := map[string][]string{"file:///public/*": {"read"}, "repo://o/public/*": {"read"}, "https://example.com/public/*": {"read"}}
@@ -85,8 +85,8 @@ func TestA1ReadingsStayInside(t *testing.T) {
 	}
 }
 
-// TestA1OrdinaryURIsPass checks that URIs with a single meaning are not refused.
-func TestA1OrdinaryURIsPass(t *testing.T) {
+// TestOrdinaryURIsPass checks that URIs with a single meaning are not refused.
+func TestOrdinaryURIsPass(t *testing.T) {
 	issuer := middlewaretest.NewIssuer(t)
 	token := issuer.Mint(claims{"aud": resource, "scope": "read"})
 	for uri, pattern := range map[string]string{
@@ -102,9 +102,9 @@ func TestA1OrdinaryURIsPass(t *testing.T) {
 	}
 }
 
-// TestA1NamesAreBounded checks that a message may not have as many names as fit into a body,
+// TestNamesAreBounded checks that a message may not have as many names as fit into a body,
 // because each is compared with the patterns.
-func TestA1NamesAreBounded(t *testing.T) {
+func TestNamesAreBounded(t *testing.T) {
 	issuer := middlewaretest.NewIssuer(t)
 	token := issuer.Mint(claims{"aud": resource})
 	if status := reads(t, issuer, token, "notes:"+strings.Repeat("a", 15<<10), map[string][]string{"*": nil}); status != http.StatusTeapot {
@@ -115,9 +115,9 @@ func TestA1NamesAreBounded(t *testing.T) {
 	}
 }
 
-// TestA1EscapesAreBounded checks that repeated escapes are decoded only a few times: without a
+// TestEscapesAreBounded checks that repeated escapes are decoded only a few times: without a
 // bound, the cost of a text is the square of its length.
-func TestA1EscapesAreBounded(t *testing.T) {
+func TestEscapesAreBounded(t *testing.T) {
 	issuer := middlewaretest.NewIssuer(t)
 	token := issuer.Mint(claims{"aud": resource})
 	for levels, want := range map[int]int{1: http.StatusTeapot, 7: http.StatusTeapot, 8: http.StatusBadRequest, 7000: http.StatusBadRequest} {
@@ -128,7 +128,7 @@ func TestA1EscapesAreBounded(t *testing.T) {
 	}
 }
 
-// The parts of the URIs of TestA1OtherReaders.
+// The parts of the URIs of TestOtherReaders.
 var (
 	pieceSchemes = []string{"file", "http", "https", "HTTP", "ws", "wss", "ftp", "repo", "Repo", "notes", "redis", "urn"}
 	pieceSlashes = []string{":", ":/", "://", "://", "://", ":///", ":////", ":\\\\", ":/\\"}
@@ -196,9 +196,9 @@ def readings(text):
 json.dump([readings(t) for t in json.load(sys.stdin)], sys.stdout)
 `
 
-// TestA1OtherReaders checks that a URI needs the scopes of its readings in Node and Python, for
+// TestOtherReaders checks that a URI needs the scopes of its readings in Node and Python, for
 // many unusual URIs.
-func TestA1OtherReaders(t *testing.T) {
+func TestOtherReaders(t *testing.T) {
 	issuer := middlewaretest.NewIssuer(t)
 	token := issuer.Mint(claims{"aud": resource})
 	random := rand.New(rand.NewPCG(3, 4))

@@ -10,9 +10,9 @@ import (
 	"gatehouse.example/middleware/middlewaretest"
 )
 
-// TestC1QuestionsNameTheirRequest checks that an introspection request has the id of the request
+// TestQuestionsNameTheirRequest checks that an introspection request has the id of the request
 // that it is for, as in the log and in the response.
-func TestC1QuestionsNameTheirRequest(t *testing.T) {
+func TestQuestionsNameTheirRequest(t *testing.T) {
 	issuer := middlewaretest.NewIssuer(t)
 	var asked, seen, inner string
 	issuer.SetDocument(introspectPath, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -42,8 +42,8 @@ func (h *recorded) ServeHTTP(_ http.ResponseWriter, r *http.Request) {
 	*h.id = middleware.RequestID(r.Context())
 }
 
-// TestC1NoIDOfOurs checks that a request has no id without a guard.
-func TestC1NoIDOfOurs(t *testing.T) {
+// TestNoIDOfOurs checks that a request has no id without a guard.
+func TestNoIDOfOurs(t *testing.T) {
 	if id := middleware.RequestID(httptest.NewRequest(http.MethodGet, "/", nil).Context()); id != "" {
 		t.Errorf("a request without a guard has the id %q", id)
 	}

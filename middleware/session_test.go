@@ -122,9 +122,9 @@ func TestSessionsAreBound(t *testing.T) {
 	}
 }
 
-// TestA3ZeroHandlesAreRefused checks that Handles without a key neither bind nor open, because an
+// TestZeroHandlesAreRefused checks that Handles without a key neither bind nor open, because an
 // attacker could bind without a key, too.
-func TestA3ZeroHandlesAreRefused(t *testing.T) {
+func TestZeroHandlesAreRefused(t *testing.T) {
 	issuer := middlewaretest.NewIssuer(t)
 	_, err := middleware.New(middleware.Config{
 		Resource: resource, AuthorizationServers: []string{issuer.URL()}, Sessions: new(middleware.Handles),

@@ -29,9 +29,9 @@ func dial(t *testing.T, server *httptest.Server, token string) net.Conn {
 	return conn
 }
 
-// TestA7SlowBodiesAreCut checks the deadline of a body, whether the guard, the handler or none of
+// TestSlowBodiesAreCut checks the deadline of a body, whether the guard, the handler or none of
 // them reads it.
-func TestA7SlowBodiesAreCut(t *testing.T) {
+func TestSlowBodiesAreCut(t *testing.T) {
 	issuer := middlewaretest.NewIssuer(t)
 	good := issuer.Mint(claims{"aud": resource})
 	for name, tt := range map[string]struct {
@@ -85,8 +85,8 @@ func TestA7SlowBodiesAreCut(t *testing.T) {
 	}
 }
 
-// TestA7SlowAnswersAreNotCut checks that the deadline does not apply to the response.
-func TestA7SlowAnswersAreNotCut(t *testing.T) {
+// TestSlowAnswersAreNotCut checks that the deadline does not apply to the response.
+func TestSlowAnswersAreNotCut(t *testing.T) {
 	issuer := middlewaretest.NewIssuer(t)
 	const bodyTime = 50 * time.Millisecond
 	for name, policy := range map[string]middleware.Policy{"read": {Methods: map[string][]string{"*": nil}}, "unread": {}} {
@@ -110,8 +110,8 @@ func TestA7SlowAnswersAreNotCut(t *testing.T) {
 	}
 }
 
-// TestA7BodyTimeOfTheListener checks that a negative BodyTime sets no deadline.
-func TestA7BodyTimeOfTheListener(t *testing.T) {
+// TestBodyTimeOfTheListener checks that a negative BodyTime sets no deadline.
+func TestBodyTimeOfTheListener(t *testing.T) {
 	issuer := middlewaretest.NewIssuer(t)
 	guard := newGuard(t, issuer, func(c *middleware.Config) { c.BodyTime = -1 })
 	server := httptest.NewUnstartedServer(guard.Protect(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -20,9 +20,9 @@ func otherSpellings(name string) []string {
 	return names
 }
 
-// TestA2HeadersOfAnotherSpelling checks that the handler does not get other spellings of the
+// TestHeadersOfAnotherSpelling checks that the handler does not get other spellings of the
 // headers that the guard checks.
-func TestA2HeadersOfAnotherSpelling(t *testing.T) {
+func TestHeadersOfAnotherSpelling(t *testing.T) {
 	issuer := middlewaretest.NewIssuer(t)
 	guard := newGuard(t, issuer, func(c *middleware.Config) { c.InsecureUnboundSessions = true })
 	var seen http.Header
@@ -62,9 +62,9 @@ func keysOf(header http.Header) func(func(string) bool) {
 	}
 }
 
-// TestA2SessionOfAnotherSpelling checks that the raw session id in another spelling of the header
+// TestSessionOfAnotherSpelling checks that the raw session id in another spelling of the header
 // does not bypass the binding.
-func TestA2SessionOfAnotherSpelling(t *testing.T) {
+func TestSessionOfAnotherSpelling(t *testing.T) {
 	issuer := middlewaretest.NewIssuer(t)
 	guard := newGuard(t, issuer, func(c *middleware.Config) { c.Sessions = newHandles(t, 7) })
 	var seen http.Header

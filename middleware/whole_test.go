@@ -35,9 +35,9 @@ func gzipped(text string) string {
 
 const secretTool = "drop_notes"
 
-// TestA4ListsInAnyFormAreFiltered checks that hidden items are in no response with a list, for
+// TestListsInAnyFormAreFiltered checks that hidden items are in no response with a list, for
 // every status and media type, and that the status of an error does not change.
-func TestA4ListsInAnyFormAreFiltered(t *testing.T) {
+func TestListsInAnyFormAreFiltered(t *testing.T) {
 	issuer := middlewaretest.NewIssuer(t)
 	guard := newGuard(t, issuer, func(c *middleware.Config) { c.Policy = notesPolicy() })
 	stream := "event: message\ndata: " + toolList + "\n\n"
@@ -96,9 +96,9 @@ func TestA4ListsInAnyFormAreFiltered(t *testing.T) {
 	}
 }
 
-// TestA4OtherAnswersPass checks that responses without a list to requests for one are forwarded:
+// TestOtherAnswersPass checks that responses without a list to requests for one are forwarded:
 // sentences, errors, empty bodies.
-func TestA4OtherAnswersPass(t *testing.T) {
+func TestOtherAnswersPass(t *testing.T) {
 	issuer := middlewaretest.NewIssuer(t)
 	guard := newGuard(t, issuer, func(c *middleware.Config) { c.Policy = notesPolicy() })
 	for _, tt := range []struct {
@@ -125,9 +125,9 @@ func TestA4OtherAnswersPass(t *testing.T) {
 	}
 }
 
-// TestA4PagesBesideTheProtocolPass checks that pages for a browser below the resource are
+// TestPagesBesideTheProtocolPass checks that pages for a browser below the resource are
 // forwarded, and that streams of the protocol are read whatever their media type.
-func TestA4PagesBesideTheProtocolPass(t *testing.T) {
+func TestPagesBesideTheProtocolPass(t *testing.T) {
 	issuer := middlewaretest.NewIssuer(t)
 	guard := newGuard(t, issuer, func(c *middleware.Config) { c.Policy = notesPolicy() })
 	get := func(fields ...string) *http.Request {
@@ -157,9 +157,9 @@ func TestA4PagesBesideTheProtocolPass(t *testing.T) {
 	}
 }
 
-// TestA4ListsOfAllKindsInAnyForm checks the other kinds of lists in the same way, and that
+// TestListsOfAllKindsInAnyForm checks the other kinds of lists in the same way, and that
 // headers about changed bytes are removed.
-func TestA4ListsOfAllKindsInAnyForm(t *testing.T) {
+func TestListsOfAllKindsInAnyForm(t *testing.T) {
 	issuer := middlewaretest.NewIssuer(t)
 	guard := newGuard(t, issuer, func(c *middleware.Config) {
 		c.Policy = notesPolicy()
@@ -185,9 +185,9 @@ func TestA4ListsOfAllKindsInAnyForm(t *testing.T) {
 	}
 }
 
-// TestA4ListsThatAreTooLarge checks that a response above the maximum size is replaced by an
+// TestListsThatAreTooLarge checks that a response above the maximum size is replaced by an
 // error.
-func TestA4ListsThatAreTooLarge(t *testing.T) {
+func TestListsThatAreTooLarge(t *testing.T) {
 	issuer := middlewaretest.NewIssuer(t)
 	guard := newGuard(t, issuer, func(c *middleware.Config) { c.Policy = notesPolicy() })
 	large := strings.Repeat(" ", 17<<20)
@@ -202,8 +202,8 @@ func TestA4ListsThatAreTooLarge(t *testing.T) {
 	checkLost(t, "a large event", w.Body.String(), "7")
 }
 
-// TestA4ListsAreAskedForWhole checks that the handler gets no Range for a list.
-func TestA4ListsAreAskedForWhole(t *testing.T) {
+// TestListsAreAskedForWhole checks that the handler gets no Range for a list.
+func TestListsAreAskedForWhole(t *testing.T) {
 	issuer := middlewaretest.NewIssuer(t)
 	guard := newGuard(t, issuer, func(c *middleware.Config) { c.Policy = notesPolicy() })
 	var h inner

@@ -13,9 +13,9 @@ import (
 	"gatehouse.example/registry"
 )
 
-// TestC6OneDescription: ParseRecord and the served schema agree on each of these records, the
+// TestOneDescription: ParseRecord and the served schema agree on each of these records, the
 // valid ones and those that break a rule.
-func TestC6OneDescription(t *testing.T) {
+func TestOneDescription(t *testing.T) {
 	input := func(members object) object {
 		in := object{"name": "KEY"}
 		for name, value := range members {
@@ -109,9 +109,9 @@ func TestC6OneDescription(t *testing.T) {
 	}
 }
 
-// TestC6EveryMemberIsDescribed: the served schema describes every member of a record that this
+// TestEveryMemberIsDescribed: the served schema describes every member of a record that this
 // package reads.
-func TestC6EveryMemberIsDescribed(t *testing.T) {
+func TestEveryMemberIsDescribed(t *testing.T) {
 	var is struct {
 		Defs struct {
 			Record struct{ Properties map[string]json.RawMessage }
@@ -127,9 +127,9 @@ func TestC6EveryMemberIsDescribed(t *testing.T) {
 	}
 }
 
-// TestC6NothingIsCopied: this directory contains no file of a third party, with or without its
+// TestNothingIsCopied: this directory contains no file of a third party, with or without its
 // licence, and no example names the host of a package registry.
-func TestC6NothingIsCopied(t *testing.T) {
+func TestNothingIsCopied(t *testing.T) {
 	hosts := regexp.MustCompile(`(?i)\b(npmjs|pypi|nuget|crates|rubygems|ghcr|quay|docker)\.(com|org|io)\b`)
 	own := []string{"schemas/any.json", "schemas/README.md", "testdata/README.md"}
 	err := filepath.WalkDir(".", func(path string, entry fs.DirEntry, err error) error {

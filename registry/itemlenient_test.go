@@ -7,9 +7,9 @@ import (
 	"gatehouse.example/registry"
 )
 
-// TestA9MembersWithoutWorth: _meta that is null, and unknown members that are nested too
+// TestMembersWithoutWorth: _meta that is null, and unknown members that are nested too
 // deeply, are dropped instead of the record. All other members keep their bytes.
-func TestA9MembersWithoutWorth(t *testing.T) {
+func TestMembersWithoutWorth(t *testing.T) {
 	deep := strings.Repeat(`[`, 60) + strings.Repeat(`]`, 60)
 	const known = `"name" : "com.example/notes","description":"N[{\"}","version":"1.0.0"`
 	for what, test := range map[string]struct{ item, record, meta string }{

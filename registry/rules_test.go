@@ -6,9 +6,9 @@ import (
 	"gatehouse.example/registry"
 )
 
-// TestA9VersionsAreVisible: versions, and other values that users copy out of a record, contain
+// TestVersionsAreVisible: versions, and other values that users copy out of a record, contain
 // no invisible characters.
-func TestA9VersionsAreVisible(t *testing.T) {
+func TestVersionsAreVisible(t *testing.T) {
 	for _, c := range "\u200b\u200d\u200e\u202e\u2066\u00ad\ufeff\u2060\u034f\u115f\u1160\u17b4\u180e\u2800\u3164\uffa0\ufe0f\U000e0041\U000e0101\u2028\u00a0\u3000\u0085\u007f\ue000\u0378" {
 		for _, version := range []string{"1.0.0" + string(c), "1." + string(c) + "0.0", string(c) + "1.0.0"} {
 			if _, err := registry.ParseRecord(minimal(object{"version": version})); err == nil {

@@ -185,10 +185,10 @@ func newHolding(t *testing.T) *holding {
 	return h
 }
 
-// TestB4OneRequesterCannotHoldAllFetches: one requester fetches from 200 hosts that never
+// TestOneRequesterCannotHoldAllFetches: one requester fetches from 200 hosts that never
 // answer, and so does a whole network. Another requester is served at once, while all of these
 // fetches are still running.
-func TestB4OneRequesterCannotHoldAllFetches(t *testing.T) {
+func TestOneRequesterCannotHoldAllFetches(t *testing.T) {
 	for name, c := range map[string]struct {
 		floods []string
 		held   int32
@@ -226,9 +226,9 @@ func TestB4OneRequesterCannotHoldAllFetches(t *testing.T) {
 	}
 }
 
-// TestB4SharedFetchWaitsForNobodyElse: a requester whose network has many waiting fetches asks
+// TestSharedFetchWaitsForNobodyElse: a requester whose network has many waiting fetches asks
 // for a document first. A requester of another network gets it at once.
-func TestB4SharedFetchWaitsForNobodyElse(t *testing.T) {
+func TestSharedFetchWaitsForNobodyElse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHolding(t)
 		f := h.stage.fetcher(t, safefetch.Config{Patience: time.Hour, Timeout: time.Hour, LookupNetIP: scattered})
@@ -255,8 +255,8 @@ func TestB4SharedFetchWaitsForNobodyElse(t *testing.T) {
 	})
 }
 
-// TestB4OneAddressIsNotFlooded: a wildcard of names at one address is one destination.
-func TestB4OneAddressIsNotFlooded(t *testing.T) {
+// TestOneAddressIsNotFlooded: a wildcard of names at one address is one destination.
+func TestOneAddressIsNotFlooded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHolding(t)
 		f := h.stage.fetcher(t, safefetch.Config{Patience: time.Hour, Timeout: time.Hour})
@@ -275,8 +275,8 @@ func TestB4OneAddressIsNotFlooded(t *testing.T) {
 	})
 }
 
-// TestB4LanesShareThePlaces: with all places held by one lane, the next place is another's.
-func TestB4LanesShareThePlaces(t *testing.T) {
+// TestLanesShareThePlaces: with all places held by one lane, the next place is another's.
+func TestLanesShareThePlaces(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := &counting{takes: 900 * time.Millisecond}
 		f := newStage(t, p.play).fetcher(t, safefetch.Config{MaxConcurrent: 4, LookupNetIP: scattered})

@@ -109,9 +109,9 @@ func failing(context.Context, string, string) ([]netip.Addr, error) {
 	return nil, errors.New("no such host")
 }
 
-// TestB1ProxyIsAskedForTheJudgedAddress: the fetcher looks names up, the proxy gets an address,
+// TestProxyIsAskedForTheJudgedAddress: the fetcher looks names up, the proxy gets an address,
 // and TLS in the tunnel is for the name, over plain and secure proxies, with credentials.
-func TestB1ProxyIsAskedForTheJudgedAddress(t *testing.T) {
+func TestProxyIsAskedForTheJudgedAddress(t *testing.T) {
 	s, plain := behind(t)
 	ca := newAuthority(t)
 	s.config.RootCAs.AddCert(ca.cert)
@@ -136,9 +136,9 @@ func TestB1ProxyIsAskedForTheJudgedAddress(t *testing.T) {
 	}
 }
 
-// TestB1ProxyGetsNothingPrivate: what is refused without a proxy is refused with one, and no
+// TestProxyGetsNothingPrivate: what is refused without a proxy is refused with one, and no
 // request for it reaches the proxy, whether or not the proxy looks names up.
-func TestB1ProxyGetsNothingPrivate(t *testing.T) {
+func TestProxyGetsNothingPrivate(t *testing.T) {
 	s, p := behind(t)
 	for _, byName := range []bool{false, true} {
 		for _, host := range []string{
@@ -167,9 +167,9 @@ func TestB1ProxyGetsNothingPrivate(t *testing.T) {
 	}
 }
 
-// TestB1ProxyIsAskedByNameWhereThereIsNoDNS: the owner of a name can make its lookup fail, so
+// TestProxyIsAskedByNameWhereThereIsNoDNS: the owner of a name can make its lookup fail, so
 // the proxy is asked for names only if no host of the operator can be looked up.
-func TestB1ProxyIsAskedByNameWhereThereIsNoDNS(t *testing.T) {
+func TestProxyIsAskedByNameWhereThereIsNoDNS(t *testing.T) {
 	s, p := behind(t)
 	var mu sync.Mutex
 	dns := map[string]bool{"own.example.org": true}
@@ -210,9 +210,9 @@ func TestB1ProxyIsAskedByNameWhereThereIsNoDNS(t *testing.T) {
 	}
 }
 
-// TestB1ProxyAnswers: every failure of the proxy is ErrRefused, in bounded time and bytes, and
+// TestProxyAnswers: every failure of the proxy is ErrRefused, in bounded time and bytes, and
 // the log has the reason.
-func TestB1ProxyAnswers(t *testing.T) {
+func TestProxyAnswers(t *testing.T) {
 	endless := strings.Repeat("X-Padding: "+strings.Repeat("x", 1000)+"\r\n", 100)
 	for answer, want := range map[string]string{
 		"HTTP/1.1 407 Proxy Authentication Required\r\n\r\n":                  "answers 407 to CONNECT 93.184.216.34:443: it requires other credentials",
@@ -254,9 +254,9 @@ func TestB1ProxyAnswers(t *testing.T) {
 	}
 }
 
-// TestB1ProxyURLs: errors do not contain the URL, and a proxy is never shown with its
+// TestProxyURLs: errors do not contain the URL, and a proxy is never shown with its
 // credentials.
-func TestB1ProxyURLs(t *testing.T) {
+func TestProxyURLs(t *testing.T) {
 	for raw, want := range map[string]string{
 		"http://proxy.example.com:3128": "http://proxy.example.com:3128", "https://gate:hunter22@proxy.example.com": "https://proxy.example.com:443",
 		"http://10.0.0.7/": "http://10.0.0.7:80", "http://[fd00::7]:3128": "http://[fd00::7]:3128", "http://hunter22@proxy": "http://proxy:80",
@@ -278,8 +278,8 @@ func TestB1ProxyURLs(t *testing.T) {
 	}
 }
 
-// TestB1EnvironmentSetsNoProxy: a proxy in the environment is not used.
-func TestB1EnvironmentSetsNoProxy(t *testing.T) {
+// TestEnvironmentSetsNoProxy: a proxy in the environment is not used.
+func TestEnvironmentSetsNoProxy(t *testing.T) {
 	s, p := behind(t)
 	for _, name := range []string{"HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy"} {
 		t.Setenv(name, "http://"+p.addr)
@@ -294,9 +294,9 @@ func TestB1EnvironmentSetsNoProxy(t *testing.T) {
 	}
 }
 
-// TestB1LoopbackNeedsNoProxy: loopback addresses are dialled directly, so that they do not mean
+// TestLoopbackNeedsNoProxy: loopback addresses are dialled directly, so that they do not mean
 // the machine of the proxy.
-func TestB1LoopbackNeedsNoProxy(t *testing.T) {
+func TestLoopbackNeedsNoProxy(t *testing.T) {
 	s, p := behind(t)
 	s.config.InsecureAllowLoopback, s.config.LookupNetIP = true, answers("127.0.0.1")
 	for _, byName := range []bool{false, true} {

@@ -16,8 +16,8 @@ import (
 	"gatehouse.example/safefetch"
 )
 
-// TestB1ReachAsksNothing: one host that answers suffices; it gets a handshake and no request.
-func TestB1ReachAsksNothing(t *testing.T) {
+// TestReachAsksNothing: one host that answers suffices; it gets a handshake and no request.
+func TestReachAsksNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
 		var said []string
@@ -45,9 +45,9 @@ func TestB1ReachAsksNothing(t *testing.T) {
 	})
 }
 
-// TestB1ReachEndsInTime: lookups, addresses and hosts that never answer take no longer than
+// TestReachEndsInTime: lookups, addresses and hosts that never answer take no longer than
 // Patience, and the error has every reason.
-func TestB1ReachEndsInTime(t *testing.T) {
+func TestReachEndsInTime(t *testing.T) {
 	hangs := func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }
 	for name, c := range map[string]safefetch.Config{
 		"no DNS answers":  {LookupNetIP: func(ctx context.Context, _, _ string) ([]netip.Addr, error) { return nil, hangs(ctx) }},
@@ -67,9 +67,9 @@ func TestB1ReachEndsInTime(t *testing.T) {
 	}
 }
 
-// TestB1ReachTrustsNobodyElse: a network that intercepts connections to all hosts, such as one
+// TestReachTrustsNobodyElse: a network that intercepts connections to all hosts, such as one
 // with a sign-in page, does not make Reach succeed.
-func TestB1ReachTrustsNobodyElse(t *testing.T) {
+func TestReachTrustsNobodyElse(t *testing.T) {
 	s := serve(t, func(http.ResponseWriter, *http.Request) {})
 	s.config.InsecureAllowLoopback, s.config.LookupNetIP = false, answers("93.184.216.34")
 	f := fetcher(t, s.config)
@@ -84,9 +84,9 @@ func TestB1ReachTrustsNobodyElse(t *testing.T) {
 	}
 }
 
-// TestB1ReachNeedsNoPlace: Reach succeeds while other fetches hold every place, also those of
+// TestReachNeedsNoPlace: Reach succeeds while other fetches hold every place, also those of
 // its address.
-func TestB1ReachNeedsNoPlace(t *testing.T) {
+func TestReachNeedsNoPlace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		stage := newStage(t, func(c net.Conn) { io.Copy(io.Discard, c) })
 		f := stage.fetcher(t, safefetch.Config{MaxConcurrent: 1, MaxPerHost: 1, Patience: time.Minute, Timeout: time.Hour})
@@ -104,7 +104,7 @@ func TestB1ReachNeedsNoPlace(t *testing.T) {
 	})
 }
 
-func TestB1ReachableHosts(t *testing.T) {
+func TestReachableHosts(t *testing.T) {
 	for _, host := range []string{"client.example.com", "xn--bcher-kva.example"} {
 		if err := safefetch.ReachableHost(host); err != nil {
 			t.Error(err)

@@ -25,9 +25,9 @@ func clocked(f *safefetch.Fetcher, r safefetch.Request, requester ...string) (ti
 	return time.Since(started), response, err
 }
 
-// TestB4TheEnd: each step of a fetch that takes for ever ends after Patience, and the whole
+// TestTheEnd: each step of a fetch that takes for ever ends after Patience, and the whole
 // after Timeout.
-func TestB4TheEnd(t *testing.T) {
+func TestTheEnd(t *testing.T) {
 	header, body := 1200*time.Millisecond, 2200*time.Millisecond // in steps of the floor
 	for name, c := range map[string]struct {
 		play func(net.Conn)

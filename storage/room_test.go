@@ -11,10 +11,10 @@ import (
 	"gatehouse.example/storage/storagetest"
 )
 
-// TestB2WhoYields: while room is short, records of unauthenticated clients are ErrFull and not
+// TestWhoYields: while room is short, records of unauthenticated clients are ErrFull and not
 // written, and those of known people and clients are. For a catalogue see TestWhileRoomIsShort
 // there.
-func TestB2WhoYields(t *testing.T) {
+func TestWhoYields(t *testing.T) {
 	backend, err := redis.Open(t.Context(), redis.Options{URL: "embedded:"})
 	if err != nil {
 		t.Fatal(err)

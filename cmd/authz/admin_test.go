@@ -11,10 +11,10 @@ import (
 	"gatehouse.example/storage"
 )
 
-// TestB2ReadinessNamesTheStore: /readyz names what is wrong with the store. A store that is nearly
+// TestReadinessNamesTheStore: /readyz names what is wrong with the store. A store that is nearly
 // full is ready: only new clients have to wait, and a flood of registrations must not make the
 // server unready.
-func TestB2ReadinessNamesTheStore(t *testing.T) {
+func TestReadinessNamesTheStore(t *testing.T) {
 	for _, tt := range []struct {
 		err    error
 		room   storage.Room

@@ -92,7 +92,7 @@ func TestComposeConfiguration(t *testing.T) {
 
 // The configuration of the servers behind TLS is accepted too, with Redis and with a file. They run
 // without --dev and trust only the network of their proxy.
-func TestC5ComposeBehindTLS(t *testing.T) {
+func TestComposeBehindTLS(t *testing.T) {
 	for name, doubts := range map[string][]string{
 		"docker-compose.tls.yaml":  {"only a proxy that ends TLS may reach it", "warning: store redis:6379: without TLS"},
 		"docker-compose.file.yaml": {"only a proxy that ends TLS may reach it"},
@@ -123,7 +123,7 @@ func TestC5ComposeBehindTLS(t *testing.T) {
 
 // A fresh clone needs only one command: every file that a service mounts exists, every variable
 // has a default, and each service waits until the services that it needs are healthy.
-func TestC5ComposeOnAFreshClone(t *testing.T) {
+func TestComposeOnAFreshClone(t *testing.T) {
 	for _, name := range composeFiles {
 		c := readCompose(t, name)
 		if len(c.Secrets) != 0 {
@@ -173,7 +173,7 @@ func TestC5ComposeOnAFreshClone(t *testing.T) {
 
 // The service that runs once makes a valid master key that only its owner can read, and keeps it
 // at the next start.
-func TestC5ComposeMakesTheMasterKey(t *testing.T) {
+func TestComposeMakesTheMasterKey(t *testing.T) {
 	for _, name := range composeFiles {
 		c := readCompose(t, name)
 		key, server := c.Services["key"], c.Services["authz"]
@@ -217,7 +217,7 @@ func TestC5ComposeMakesTheMasterKey(t *testing.T) {
 }
 
 // The command of each health check exists in its container.
-func TestC5HealthChecks(t *testing.T) {
+func TestHealthChecks(t *testing.T) {
 	for _, name := range composeFiles {
 		test := readCompose(t, name).Services["authz"].Healthcheck.Test
 		if len(test) != 4 || !slices.Equal(test[:3], []string{"CMD", "/authz", "health"}) {

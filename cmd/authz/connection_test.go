@@ -20,7 +20,7 @@ import (
 
 // No listener serves a request that was hidden in the body of another: neither the authorization
 // server's, its admin listener, the gateway's nor the registry's. The demo has the same test.
-func TestB9NoListenerServesAHiddenRequest(t *testing.T) {
+func TestNoListenerServesAHiddenRequest(t *testing.T) {
 	issuer := middlewaretest.NewIssuer(t)
 	server := start(t, nil, "--dev", "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0")
 	gate := startGateway(t, deadline, nil, "--issuer", issuer.URL(), "--upstream", echo(t)+"/mcp")
@@ -38,7 +38,7 @@ func TestB9NoListenerServesAHiddenRequest(t *testing.T) {
 }
 
 // The same over TLS, with the same listener.
-func TestB9NoListenerServesAHiddenRequestOverTLS(t *testing.T) {
+func TestNoListenerServesAHiddenRequestOverTLS(t *testing.T) {
 	dir := t.TempDir()
 	pool := writeCertificate(t, dir)
 	r := start(t, nil, "--dev", "--listen", "127.0.0.1:0", "--tls-cert", dir+"/cert.pem", "--tls-key", dir+"/key.pem")
@@ -50,7 +50,7 @@ func TestB9NoListenerServesAHiddenRequestOverTLS(t *testing.T) {
 
 // A client that opens connections and sends nothing gets the connections of one address; a trusted
 // proxy gets all.
-func TestB9MaxConnections(t *testing.T) {
+func TestMaxConnections(t *testing.T) {
 	for name, tt := range map[string]struct {
 		args []string
 		want int
@@ -149,7 +149,7 @@ func programs(t *testing.T) map[string]func(drain string) (*process, string) {
 
 // After SIGTERM a program is not ready, and answers for the time of --drain, closing the
 // connection with each answer. A second signal of any kind ends it at once.
-func TestB9ProgramsDrain(t *testing.T) {
+func TestProgramsDrain(t *testing.T) {
 	for name, begin := range programs(t) {
 		for _, second := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT} {
 			t.Run(name+", "+second.String(), func(t *testing.T) {
@@ -176,7 +176,7 @@ func TestB9ProgramsDrain(t *testing.T) {
 }
 
 // A program exits with status 0 at the end of that time. SIGINT does not wait for it.
-func TestB9ProgramsEnd(t *testing.T) {
+func TestProgramsEnd(t *testing.T) {
 	const drain = 300 * time.Millisecond
 	for name, begin := range programs(t) {
 		t.Run(name, func(t *testing.T) {
@@ -215,7 +215,7 @@ func closes(t *testing.T, url string) bool {
 }
 
 // Every verb that serves refuses limits that are out of range.
-func TestB9BoundsAreChecked(t *testing.T) {
+func TestBoundsAreChecked(t *testing.T) {
 	for name, args := range map[string][]string{
 		"serve":          {"serve", "--dev", "--listen", "127.0.0.1:0"},
 		"check-config":   {"check-config", "--dev"},

@@ -50,7 +50,7 @@ func TestDevNeedsNothing(t *testing.T) {
 
 // Each relaxation is one line of the block after "ready". Warnings about the store and about
 // settings that the operator chose are in the log. There is no warning without a reason.
-func TestB8RelaxedIsOneBlock(t *testing.T) {
+func TestRelaxedIsOneBlock(t *testing.T) {
 	const (
 		lost     = "lost at exit"
 		key      = "the master key is made up"

@@ -55,10 +55,10 @@ func authorizes(t *testing.T, issuer, client string) (*http.Response, string) {
 
 const publishedDocument = `{"client_id":%q,"client_name":"Notes","redirect_uris":["http://127.0.0.1/callback"]}`
 
-// TestB1OfflineDev: without access to the web --dev starts, reports everywhere that documents
+// TestOfflineDev: without access to the web --dev starts, reports everywhere that documents
 // cannot be read and which settings matter, and lets clients register. Once a proxy allows
 // connections, documents are offered without a restart, and work.
-func TestB1OfflineDev(t *testing.T) {
+func TestOfflineDev(t *testing.T) {
 	web := webtest.New(t)
 	proxy := web.Proxy()
 	var open atomic.Bool
@@ -106,9 +106,9 @@ func TestB1OfflineDev(t *testing.T) {
 	}
 }
 
-// TestB1PinnedDocumentsWorkOffline: a client with a pinned document signs in where nothing can be
+// TestPinnedDocumentsWorkOffline: a client with a pinned document signs in where nothing can be
 // fetched and registration is closed; the start and check-config show the pin.
-func TestB1PinnedDocumentsWorkOffline(t *testing.T) {
+func TestPinnedDocumentsWorkOffline(t *testing.T) {
 	const id = "https://client.example.com/client.json?v=1"
 	file := save(t, "client.json", fmt.Sprintf(publishedDocument, id))
 	for source, args := range map[string][]string{
@@ -137,9 +137,9 @@ func TestB1PinnedDocumentsWorkOffline(t *testing.T) {
 	}
 }
 
-// TestB1EgressSettingsAreChecked: contradictions are refused, settings without effect cause
+// TestEgressSettingsAreChecked: contradictions are refused, settings without effect cause
 // warnings, and no password is printed.
-func TestB1EgressSettingsAreChecked(t *testing.T) {
+func TestEgressSettingsAreChecked(t *testing.T) {
 	const id = "https://client.example.com/client.json"
 	good := save(t, "good.json", fmt.Sprintf(publishedDocument, id))
 	keys := save(t, "keys.json", strings.Replace(fmt.Sprintf(publishedDocument, id), "{", `{"token_endpoint_auth_method":"private_key_jwt","jwks_uri":"https://client.example.com/keys.json",`, 1))
@@ -192,8 +192,8 @@ func TestB1EgressSettingsAreChecked(t *testing.T) {
 	}
 }
 
-// TestB1LookoutFollowsThePolicy: only hosts that documents may come from are checked.
-func TestB1LookoutFollowsThePolicy(t *testing.T) {
+// TestLookoutFollowsThePolicy: only hosts that documents may come from are checked.
+func TestLookoutFollowsThePolicy(t *testing.T) {
 	for _, tt := range []struct{ documents, allow, check, want string }{
 		{"ask", "", defaultEgressHosts, defaultEgressHosts},
 		{"ask", "client.example.com", defaultEgressHosts, defaultEgressHosts},
@@ -210,9 +210,9 @@ func TestB1LookoutFollowsThePolicy(t *testing.T) {
 	}
 }
 
-// TestB1IconsOfTheCarriedRegistry: a registry that a server carries fetches through the proxy of
+// TestIconsOfTheCarriedRegistry: a registry that a server carries fetches through the proxy of
 // the server.
-func TestB1IconsOfTheCarriedRegistry(t *testing.T) {
+func TestIconsOfTheCarriedRegistry(t *testing.T) {
 	web := webtest.New(t)
 	proxy := web.Proxy()
 	icon := web.URL("notes.example.com", "/icon.png")
@@ -224,9 +224,9 @@ func TestB1IconsOfTheCarriedRegistry(t *testing.T) {
 	})
 }
 
-// TestB1NoProxyOfTheEnvironment: a proxy that only the environment names is not used, also not for
+// TestNoProxyOfTheEnvironment: a proxy that only the environment names is not used, also not for
 // the upstream of a registry.
-func TestB1NoProxyOfTheEnvironment(t *testing.T) {
+func TestNoProxyOfTheEnvironment(t *testing.T) {
 	t.Setenv("HTTPS_PROXY", "http://127.0.0.1:1")
 	for given, want := range map[settings.ProxyURL]bool{"": false, "http://proxy.example.com:3128": true} {
 		settings := proxySettings{Proxy: given}
@@ -236,9 +236,9 @@ func TestB1NoProxyOfTheEnvironment(t *testing.T) {
 	}
 }
 
-// TestB1RegistryThroughTheProxy: a separate registry reads its upstream and fetches icons through
+// TestRegistryThroughTheProxy: a separate registry reads its upstream and fetches icons through
 // its own proxy, also when the environment names another.
-func TestB1RegistryThroughTheProxy(t *testing.T) {
+func TestRegistryThroughTheProxy(t *testing.T) {
 	web := webtest.New(t)
 	proxy := web.Proxy()
 	upstream := web.URL("registry.example.com", "")

@@ -63,7 +63,7 @@ func attackerKeys(t *testing.T) string {
 
 // A running server that finds another key set, or none, keeps its keys, reports that, and makes no
 // new ones. A server that starts refuses to.
-func TestC1ForgedKeySet(t *testing.T) {
+func TestForgedKeySet(t *testing.T) {
 	strange := attackerKeys(t)
 	for name, forge := range map[string]func(r *records){
 		"written by hand":   func(r *records) { r.setRaw(signingKeys, plainHead+strings.TrimLeft(strange[45:], " ")) },
@@ -101,7 +101,7 @@ func TestC1ForgedKeySet(t *testing.T) {
 
 // A value of another type in the place of a record, and an empty one, are 503, not a missing
 // record.
-func TestC1NoItem(t *testing.T) {
+func TestNoItem(t *testing.T) {
 	r := newRecords(t, testKey(1))
 	server := startWithAdmin(t, r.environ())
 	demo, err := r.store.User(t.Context(), demoPerson)
@@ -247,7 +247,7 @@ func (r *records) endSwitch() {
 
 // A server that has not read the switch writes a record without a seal after the first pass. The
 // last pass seals it. No server runs, because a running one takes part in the passes.
-func TestC1SwitchFindsLateRecords(t *testing.T) {
+func TestSwitchFindsLateRecords(t *testing.T) {
 	r := older(t, testKey(1))
 	startWithAdmin(t, r.environ()).ended(t) // it makes the keys and the person
 	r.everyKind(r.demo())
@@ -264,7 +264,7 @@ func TestC1SwitchFindsLateRecords(t *testing.T) {
 // A store without seals works without them until an operator starts the switch. Then the existing
 // records of every kind are sealed while servers run, records without a seal are refused, and the
 // switch cannot be undone.
-func TestC1Switch(t *testing.T) {
+func TestSwitch(t *testing.T) {
 	r := older(t, testKey(1))
 	servers := []*running{startWithAdmin(t, r.environ()), startWithAdmin(t, r.environ())}
 	if !strings.Contains(servers[0].stderr.String(), "run authz key seal-records") {
@@ -332,7 +332,7 @@ func (r *records) refused(t *testing.T, environ ...string) string {
 // An attacker who can write to the store cannot undo the switch: a server refuses to start when
 // the key set is missing or older than the switch and other records prove the switch. When all
 // those records are replaced too, it refuses with records: sealed.
-func TestC1SwitchIsWiped(t *testing.T) {
+func TestSwitchIsWiped(t *testing.T) {
 	const plainKeys, person = plainHead + `{"keys":[]}`, plainHead + `{"name":"amy","sub":"amy","password":"","created":"2026-01-02T03:04:05Z"}`
 	for name, test := range map[string]struct {
 		wipe    func(r *records)

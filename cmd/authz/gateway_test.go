@@ -400,8 +400,8 @@ func TestScopesFile(t *testing.T) {
 	}
 }
 
-// TestA4ScopesFileNamesMethods: a method that no request could have is a mistake, with its line.
-func TestA4ScopesFileNamesMethods(t *testing.T) {
+// TestScopesFileNamesMethods: a method that no request could have is a mistake, with its line.
+func TestScopesFileNamesMethods(t *testing.T) {
 	_, err := readScopes("scopes.yaml", []byte("methods:\n  ping: []\n  Tools/Call: notes:admin\n"))
 	if err == nil || !strings.Contains(err.Error(), "scopes.yaml:3: methods: Tools/Call: ") {
 		t.Errorf("%v", err)

@@ -32,7 +32,7 @@ func (s *gatewaySettings) planned() (gateway.Config, error) {
 	return s.gateway(keys, &watched{})
 }
 
-func TestA6StaleKeysOfTheGateway(t *testing.T) {
+func TestStaleKeysOfTheGateway(t *testing.T) {
 	for set, want := range map[settings.Duration]time.Duration{settings.Duration(settings.Day): 24 * time.Hour, settings.Duration(time.Minute): time.Minute, 0: -1} {
 		s := gatewaySettings{Resource: guarded, StaleKeys: set}
 		if config, err := s.planned(); err != nil || config.Guard.StaleKeys != want {
@@ -44,7 +44,7 @@ func TestA6StaleKeysOfTheGateway(t *testing.T) {
 	}
 }
 
-func TestA8PassHeadersOfTheGateway(t *testing.T) {
+func TestPassHeadersOfTheGateway(t *testing.T) {
 	s := gatewaySettings{Resource: guarded, PassHeaders: []string{"X-Api-Key", "X-Correlation-Id"}}
 	if config, err := s.planned(); err != nil || len(config.PassHeaders) != 2 {
 		t.Errorf("%q, %v", config.PassHeaders, err)

@@ -103,9 +103,9 @@ func TestGrantLs(t *testing.T) {
 	}
 }
 
-// TestA1GrantLsShowsPairs: the scopes of a grant for several resources are listed by resource, and
+// TestGrantLsShowsPairs: the scopes of a grant for several resources are listed by resource, and
 // a resource that ended is no longer listed.
-func TestA1GrantLsShowsPairs(t *testing.T) {
+func TestGrantLsShowsPairs(t *testing.T) {
 	const tasks, files = "https://tasks.example.com/mcp", "https://files.example.com/mcp"
 	r := newRecords(t, testKey(1))
 	access := storage.Access{{Resource: tasks, Scopes: []string{"tasks:read", "profile"}}, {Resource: files}, {Resource: demoResource, Scopes: []string{"profile"}}}

@@ -9,7 +9,7 @@ import (
 
 // The page at the issuer links to the catalogue if the server carries one; a catalogue at / takes
 // its place.
-func TestB8RootLeadsToTheCatalogue(t *testing.T) {
+func TestRootLeadsToTheCatalogue(t *testing.T) {
 	for at, want := range map[string]string{"": "", "/registry": "/registry/", "/": "catalogue"} {
 		args := []string{"--dev", "--listen", "127.0.0.1:0"}
 		if at != "" {

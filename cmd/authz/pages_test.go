@@ -36,7 +36,7 @@ var written = regexp.MustCompile(`(?:^|[\s` + "`" + `("|\[])--([a-z][a-z0-9]*(?:
 
 // Every flag of every verb is on a page, and every flag on a page belongs to a command of this
 // project or to a tool that this test names.
-func TestC5EveryFlagIsOnAPage(t *testing.T) {
+func TestEveryFlagIsOnAPage(t *testing.T) {
 	parser, err := kong.New(&grammar{})
 	if err != nil {
 		t.Fatal(err)
@@ -78,7 +78,7 @@ func settingOf(flag string) string {
 }
 
 // Text that a shell would take for a pattern or for two commands is in quotes.
-func TestC5ShellWordsAreQuoted(t *testing.T) {
+func TestShellWordsAreQuoted(t *testing.T) {
 	bare := regexp.MustCompile(`(?m)^(?:curl|authz|AUTHZ_\w+=\S*|go run|demo-resource|docker)\b[^'"#\n]*\s([^\s'"]*://[^\s'"]*[?&*][^\s'"]*)`)
 	for path, text := range pages(t) {
 		for _, match := range bare.FindAllStringSubmatch(text, -1) {

@@ -67,10 +67,10 @@ func (v *visitor) read(res *http.Response, err error) string {
 	return string(body)
 }
 
-// TestA6PasswdReachesTheServer: a running server accepts the new password at once and refuses the
+// TestPasswdReachesTheServer: a running server accepts the new password at once and refuses the
 // old one, and sessions that began with the old one end. A server that starts with the same
 // AUTHZ_DEV_PASSWORD ends no session.
-func TestA6PasswdReachesTheServer(t *testing.T) {
+func TestPasswdReachesTheServer(t *testing.T) {
 	store := miniredis.RunT(t)
 	environ := []string{"AUTHZ_STORE=redis://" + store.Addr(), "AUTHZ_MASTER_KEYS=" + testKey(1), "AUTHZ_DEV_PASSWORD=first password"}
 	server := start(t, environ, "--dev", "--listen", "127.0.0.1:0")

@@ -126,9 +126,9 @@ func hostileRequests(t *testing.T, base string) []func(i int) {
 	}
 }
 
-// TestB8StrangersFillNoLog: ten thousand hostile requests of many kinds cause few log lines and no
+// TestStrangersFillNoLog: ten thousand hostile requests of many kinds cause few log lines and no
 // error; the others are counted.
-func TestB8StrangersFillNoLog(t *testing.T) {
+func TestStrangersFillNoLog(t *testing.T) {
 	for _, format := range []string{"text", "json"} {
 		t.Run(format, func(t *testing.T) {
 			r := start(t, nil, "--dev", "--listen", "127.0.0.1:0", "--log-format", format)
@@ -144,9 +144,9 @@ func TestB8StrangersFillNoLog(t *testing.T) {
 	}
 }
 
-// TestB8StrangersFillNoLogOfAGateway: the same for a gateway, and for connections without TLS to a
+// TestStrangersFillNoLogOfAGateway: the same for a gateway, and for connections without TLS to a
 // TLS listener.
-func TestB8StrangersFillNoLogOfAGateway(t *testing.T) {
+func TestStrangersFillNoLogOfAGateway(t *testing.T) {
 	dir := t.TempDir()
 	writeCertificate(t, dir)
 	r := startGateway(t, deadline, nil, "--issuer", "https://auth.example.com", "--upstream", echo(t), "--tls-cert", dir+"/cert.pem", "--tls-key", dir+"/key.pem")
@@ -171,8 +171,8 @@ func TestB8StrangersFillNoLogOfAGateway(t *testing.T) {
 	}
 }
 
-// TestB8JSONLinesAreInert: characters that a terminal would execute are escaped in JSON lines too.
-func TestB8JSONLinesAreInert(t *testing.T) {
+// TestJSONLinesAreInert: characters that a terminal would execute are escaped in JSON lines too.
+func TestJSONLinesAreInert(t *testing.T) {
 	var out bytes.Buffer
 	log, flush := (&program{stderr: &out}).logger("json")
 	log.Info("refused", "description", "\x1b[2J\u009b31m\u202e\u2028\nnext")
@@ -182,8 +182,8 @@ func TestB8JSONLinesAreInert(t *testing.T) {
 	}
 }
 
-// TestB5ShortDevSecret: with --dev a short secret causes a warning, not an error.
-func TestB5ShortDevSecret(t *testing.T) {
+// TestShortDevSecret: with --dev a short secret causes a warning, not an error.
+func TestShortDevSecret(t *testing.T) {
 	r := start(t, []string{"AUTHZ_DEV_INTROSPECTION_SECRET=short"}, "--dev", "--listen", "127.0.0.1:0")
 	if !strings.Contains(r.stdout.String(), "dev-introspection-secret has only 5 characters: outside --dev it would be refused") {
 		t.Errorf("no warning:\n%s", r.stdout.String())

@@ -6,10 +6,10 @@ import (
 	"testing"
 )
 
-// TestC3ServersFileThatChanged: a changed record in --servers-file without a new version is
+// TestServersFileThatChanged: a changed record in --servers-file without a new version is
 // refused while the registry serves: readers get the first one, and the log names it. With a new
 // version both are there.
-func TestC3ServersFileThatChanged(t *testing.T) {
+func TestServersFileThatChanged(t *testing.T) {
 	servers := save(t, "servers.yaml", "servers:\n  - url: https://notes.example.com/mcp\n    title: Notes\n")
 	r := startRegistry(t, nil, "--servers-file", servers)
 	titles := func() (all []string) {

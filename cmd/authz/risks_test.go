@@ -18,7 +18,7 @@ func keyOf(text string) string { return base64.StdEncoding.EncodeToString([]byte
 
 // A key that is not random causes a warning; a key of one repeated byte is refused, and causes a
 // warning with --dev.
-func TestC2MasterKeys(t *testing.T) {
+func TestMasterKeys(t *testing.T) {
 	counting := make([]byte, 32)
 	backwards := make([]byte, 32)
 	for i := range counting {
@@ -62,7 +62,7 @@ func TestC2MasterKeys(t *testing.T) {
 }
 
 // No random key is taken for a pattern.
-func TestC2RandomKeysAreGood(t *testing.T) {
+func TestRandomKeysAreGood(t *testing.T) {
 	key := make([]byte, 32)
 	for range 20_000 {
 		if _, err := rand.Read(key); err != nil || patterned(key) {
@@ -101,7 +101,7 @@ func check(t *testing.T, environ []string, args ...string) (int, string) {
 // goodKeys returns an environment with a random master key.
 func goodKeys() []string { return []string{"AUTHZ_MASTER_KEYS=" + testKey(1)} }
 
-func TestC2TrustedProxies(t *testing.T) {
+func TestTrustedProxiesSetting(t *testing.T) {
 	for network, want := range map[string]bool{
 		"0.0.0.0/0": true, "::/0": true, "0.0.0.0/1": true, "128.0.0.0/1": true, "8000::/1": true, "::ffff:0:0/96": true, "::ffff:0.0.0.0/97": true,
 		"64.0.0.0/8": true, "11.0.0.0/8": true, "10.0.0.0/7": true, "2001::/16": true, "fc00::/6": true, "100.0.0.0/9": true,
@@ -117,7 +117,7 @@ func TestC2TrustedProxies(t *testing.T) {
 	}
 }
 
-func TestC2AdminListener(t *testing.T) {
+func TestAdminListener(t *testing.T) {
 	for listen, want := range map[string]bool{
 		":9090": true, "0.0.0.0:9090": true, "[::]:9090": true, "[::ffff:0.0.0.0]:9090": true, "203.0.113.5:9090": true, "[2001:db8::1]:9090": true,
 		"127.0.0.1:9090": false, "[::1]:9090": false, "localhost:9090": false, "10.0.0.1:9090": false, "[fd00::1]:9090": false, "off": false,
@@ -128,7 +128,7 @@ func TestC2AdminListener(t *testing.T) {
 	}
 }
 
-func TestC2StoreWithoutTLS(t *testing.T) {
+func TestStoreWithoutTLS(t *testing.T) {
 	for url, want := range map[string]string{
 		"redis://redis.example.com:6379":                  "redis.example.com:6379",
 		"redis://gate:hunter22@10.0.0.1":                  "10.0.0.1:6379",
@@ -156,7 +156,7 @@ func TestC2StoreWithoutTLS(t *testing.T) {
 }
 
 // Closed registration with open client documents causes a warning.
-func TestC2Clients(t *testing.T) {
+func TestClients(t *testing.T) {
 	for _, registration := range []string{"open", "token", "closed"} {
 		for _, documents := range []string{"ask", "allow", "deny", "off"} {
 			_, said := check(t, goodKeys(), "--config", plainFile(t, "registration: "+registration+"\nclient-documents: "+documents+"\n"))
@@ -179,7 +179,7 @@ type hazard struct {
 
 // Any two hazards together, all, and none: each causes exactly one warning, and warnings alone are
 // no failure. With a mistake beside them the exit status is 1, and the warnings are still printed.
-func TestC2WarningsTogether(t *testing.T) {
+func TestWarningsTogether(t *testing.T) {
 	hazards := []hazard{
 		{"a wide network", "trusted-proxies: [0.0.0.0/0]\n", nil, "trusted-proxies 0.0.0.0/0: "},
 		{"an open admin listener", "", []string{"--admin-listen", ":9090"}, "admin-listen :9090: "},
@@ -230,7 +230,7 @@ func TestC2WarningsTogether(t *testing.T) {
 }
 
 // The start logs the same warnings as check-config.
-func TestC2StartSaysTheSame(t *testing.T) {
+func TestStartSaysTheSame(t *testing.T) {
 	redis := miniredis.RunT(t)
 	config := save(t, "gatehouse.yaml", fmt.Sprintf(`
 issuer: https://auth.example.com
@@ -261,7 +261,7 @@ resources:
 
 // A lifetime of six minutes or less causes a warning, because clients that refresh five minutes
 // early would refresh at each call. The default causes none.
-func TestB4AccessTokenLifeIsWarnedAbout(t *testing.T) {
+func TestAccessTokenLifeIsWarnedAbout(t *testing.T) {
 	for life, want := range map[string]bool{"": false, "10m": false, "361s": false, "1h": false, "6m": true, "360s": true, "5m": true, "1s": true} {
 		args := []string{"--config", plainFile(t, "")}
 		if life != "" {

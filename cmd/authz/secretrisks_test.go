@@ -13,7 +13,7 @@ import (
 
 // Each secret that other users can read on the command line causes one warning, in each program;
 // secrets in files cause none.
-func TestC2SecretsOnTheCommandLine(t *testing.T) {
+func TestSecretsOnTheCommandLine(t *testing.T) {
 	file := plainFile(t, "")
 	secretFile := save(t, "secret", testKey(1))
 	storeFile := save(t, "store", "redis://gate:hunter22@127.0.0.1:6379")
@@ -88,7 +88,7 @@ func saveIn(t *testing.T, dir, name, text string, mode os.FileMode) string {
 
 // Every file with a secret is checked: those that flags name, those that lists in the file name,
 // the private key for TLS, and the file itself if it contains a secret.
-func TestC2FilesThatOthersRead(t *testing.T) {
+func TestFilesThatOthersRead(t *testing.T) {
 	dir := openFolder(t)
 	writeCertificate(t, dir)
 	const everybody = "everybody on this machine can read "
@@ -128,7 +128,7 @@ clients:
 }
 
 // The file of settings is secret as soon as it contains a secret anywhere.
-func TestC2FileThatHoldsSecrets(t *testing.T) {
+func TestFileThatHoldsSecrets(t *testing.T) {
 	dir := openFolder(t)
 	for name, line := range map[string]string{
 		"nothing":    "",
@@ -159,7 +159,7 @@ func TestC2FileThatHoldsSecrets(t *testing.T) {
 }
 
 // A folder that others cannot enter protects the files below it, and a link counts as its target.
-func TestC2FoldersProtectFiles(t *testing.T) {
+func TestFoldersProtectFiles(t *testing.T) {
 	dir := openFolder(t)
 	open := saveIn(t, dir, "open/secret", "x", 0o644)
 	inside := saveIn(t, dir, "closed/below/secret", "x", 0o644)

@@ -13,7 +13,7 @@ import (
 )
 
 // The demo does not serve a request that is hidden in the body of another.
-func TestB9NoHiddenRequest(t *testing.T) {
+func TestNoHiddenRequest(t *testing.T) {
 	r := startRun(t, environment("DEMO_ISSUER="+middlewaretest.NewIssuer(t).URL()), "--listen", "127.0.0.1:0")
 	host := strings.TrimSuffix(strings.TrimPrefix(r.resource, "http://"), "/mcp")
 	for _, path := range []string{"/mcp", "/.well-known/oauth-protected-resource/mcp", "/elsewhere"} {
@@ -54,7 +54,7 @@ func (d *demoProcess) signal(t *testing.T, s syscall.Signal) {
 
 // After SIGTERM the demo answers for the time of --drain, closing the connection each time, and
 // then exits with status 0. A second signal ends it at once, and so does SIGINT.
-func TestB9Drains(t *testing.T) {
+func TestDrains(t *testing.T) {
 	binary := buildDemo(t)
 	t.Run("while it waits", func(t *testing.T) {
 		d := startDemo(t, binary, "1h")

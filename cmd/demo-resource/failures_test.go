@@ -41,9 +41,9 @@ func failed(t *testing.T, what, text, id string) message.Error {
 	return answer.Error
 }
 
-// TestC1EveryFailureIsAnswered sends requests that fail in all ways, in sessions of the older
+// TestEveryFailureIsAnswered sends requests that fail in all ways, in sessions of the older
 // revisions and in the stateless one.
-func TestC1EveryFailureIsAnswered(t *testing.T) {
+func TestEveryFailureIsAnswered(t *testing.T) {
 	d := newDemo(t)
 	tests := []struct {
 		name, method, params string
@@ -91,9 +91,9 @@ func TestC1EveryFailureIsAnswered(t *testing.T) {
 	}
 }
 
-// TestC1ToolsThatFail checks that the failure of a tool is a result with an error, for the model
+// TestToolsThatFail checks that the failure of a tool is a result with an error, for the model
 // to read.
-func TestC1ToolsThatFail(t *testing.T) {
+func TestToolsThatFail(t *testing.T) {
 	d := newDemo(t)
 	for _, revision := range []string{"2025-06-18", "2025-11-25", stateless} {
 		c := at(t, d, revision, "notes:write")
@@ -108,9 +108,9 @@ func TestC1ToolsThatFail(t *testing.T) {
 	}
 }
 
-// TestC1UnknownSessions checks that an unknown session is 404 with the id of the request, so that
+// TestUnknownSessions checks that an unknown session is 404 with the id of the request, so that
 // the client starts a new one.
-func TestC1UnknownSessions(t *testing.T) {
+func TestUnknownSessions(t *testing.T) {
 	d := newDemo(t)
 	for _, revision := range []string{"2025-06-18", "2025-11-25"} {
 		c := at(t, d, revision, "notes:read")
@@ -135,9 +135,9 @@ func TestC1UnknownSessions(t *testing.T) {
 	}
 }
 
-// TestC1RefusalsAreLogged checks that refusals by the guard, by the rules about ids and by the
+// TestRefusalsAreLogged checks that refusals by the guard, by the rules about ids and by the
 // SDK are logged, with the id that the response names, and not with one that a client chose.
-func TestC1RefusalsAreLogged(t *testing.T) {
+func TestRefusalsAreLogged(t *testing.T) {
 	var out lockedBuffer
 	issuer := middlewaretest.NewIssuer(t)
 	server := httptest.NewUnstartedServer(nil)

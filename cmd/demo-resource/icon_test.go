@@ -109,9 +109,9 @@ func TestSchemas(t *testing.T) {
 	})
 }
 
-// TestB7SchemasHaveOneTypeEach checks that each value in a schema has one type, for clients that
+// TestSchemasHaveOneTypeEach checks that each value in a schema has one type, for clients that
 // do not support lists of types. The Inspector warns of those.
-func TestB7SchemasHaveOneTypeEach(t *testing.T) {
+func TestSchemasHaveOneTypeEach(t *testing.T) {
 	eachEraAt(t, archivingDesk(t), func(t *testing.T, _ demo, as func(string, string) *caller) {
 		_, tools := describe(t, as("reader", "notes:read notes:write"))
 		for _, tool := range tools {

@@ -9,7 +9,7 @@ import (
 )
 
 // Every flag of the demo is on the documentation page, with its default.
-func TestC5EveryFlagIsOnThePage(t *testing.T) {
+func TestEveryFlagIsOnThePage(t *testing.T) {
 	page, err := os.ReadFile("../../docs/operations.md")
 	if err != nil {
 		t.Fatal(err)
@@ -32,7 +32,7 @@ func TestC5EveryFlagIsOnThePage(t *testing.T) {
 }
 
 // --check succeeds when a server answers, and fails when none listens.
-func TestC5Check(t *testing.T) {
+func TestCheck(t *testing.T) {
 	r := startRun(t, environment(), "--listen", "127.0.0.1:0")
 	host, _, _ := strings.Cut(strings.TrimPrefix(r.resource, "http://"), "/")
 	_, port, _ := strings.Cut(host, ":")

@@ -28,9 +28,9 @@ func (d *deadlines) SetReadDeadline(at time.Time) error {
 	return nil
 }
 
-// TestA7TimeGrowsWithWhatArrives reads a small body in many pieces and a large one: only the
+// TestTimeGrowsWithWhatArrives reads a small body in many pieces and a large one: only the
 // number of bytes extends the deadline.
-func TestA7TimeGrowsWithWhatArrives(t *testing.T) {
+func TestTimeGrowsWithWhatArrives(t *testing.T) {
 	for _, tt := range []struct {
 		size, piece int
 		most        time.Duration
@@ -63,7 +63,7 @@ type failing struct{ io.Reader }
 
 func (failing) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }
 
-func TestA7Bodies(t *testing.T) {
+func TestBodies(t *testing.T) {
 	w := &deadlines{ResponseRecorder: httptest.NewRecorder()}
 	r := httptest.NewRequest("GET", "/", nil)
 	if same, body := Bound(w, r, time.Minute); same != r || body != nil || !body.Whole() || body.Failure() != nil || len(w.set) > 0 {

@@ -33,10 +33,10 @@ resources:
       tasks:admin: Change who is in your team
 `
 
-// TestB7DecisionIsInSight: on common screens Deny and Allow are visible without scrolling, however
+// TestDecisionIsInSight: on common screens Deny and Allow are visible without scrolling, however
 // many scopes are requested; everything that they cover can be read and ticked; and their delay
 // still applies.
-func TestB7DecisionIsInSight(t *testing.T) {
+func TestDecisionIsInSight(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "authz.yaml")
 	if err := os.WriteFile(file, []byte(twoServers), 0o600); err != nil {

@@ -15,10 +15,10 @@ import (
 
 const allowButton = `button[name="decision"][value="allow"]`
 
-// TestA6AllowWaits: a click or a key press that comes with the page does not allow, with and
+// TestAllowWaits: a click or a key press that comes with the page does not allow, with and
 // without reduced motion; some time later the same click does. The test stops and starts the time
 // of animations itself, so that the speed of the machine does not matter.
-func TestA6AllowWaits(t *testing.T) {
+func TestAllowWaits(t *testing.T) {
 	t.Parallel()
 	for _, motion := range []string{"no-preference", "reduce"} {
 		t.Run(motion, func(t *testing.T) {
@@ -62,9 +62,9 @@ func TestA6AllowWaits(t *testing.T) {
 	}
 }
 
-// TestA6SignOutInChromium: the buttons work without script, and "Not you?" keeps the
+// TestSignOutInChromium: the buttons work without script, and "Not you?" keeps the
 // request of the client.
-func TestA6SignOutInChromium(t *testing.T) {
+func TestSignOutInChromium(t *testing.T) {
 	t.Parallel()
 	server := startAuthz(t, nil)
 	chrome := openChromium(t)

@@ -94,9 +94,9 @@ func (a attempt) check(t *testing.T, server *process) {
 
 func bearer(token string) []string { return []string{"Bearer " + token} }
 
-// TestB7ServersInOtherLanguages: people sign in to each example with its clients, their tokens
+// TestServersInOtherLanguages: people sign in to each example with its clients, their tokens
 // allow only what they cover, and tokens for another server of the same issuer are refused.
-func TestB7ServersInOtherLanguages(t *testing.T) {
+func TestServersInOtherLanguages(t *testing.T) {
 	t.Parallel()
 	eachLanguage(t, func(t *testing.T, l language) {
 		address, other := lowAddress(t), "http://127.0.0.1:1/mcp"
@@ -157,9 +157,9 @@ func checkMetadata(t *testing.T, server *process, issuer string) {
 	}
 }
 
-// TestB7RefusalsInOtherLanguages: each example refuses what it must, with the challenge that a
+// TestRefusalsInOtherLanguages: each example refuses what it must, with the challenge that a
 // client needs to continue.
-func TestB7RefusalsInOtherLanguages(t *testing.T) {
+func TestRefusalsInOtherLanguages(t *testing.T) {
 	t.Parallel()
 	eachLanguage(t, func(t *testing.T, l language) {
 		issuer, server := startAttacked(t, l)
@@ -236,9 +236,9 @@ func tricks(reader []string) []attempt {
 	return out
 }
 
-// TestB7DuplicatesInOtherLanguages: with a member twice in a message, the guard of an example and
+// TestDuplicatesInOtherLanguages: with a member twice in a message, the guard of an example and
 // its server read the same value, so a call that the token does not cover is never made.
-func TestB7DuplicatesInOtherLanguages(t *testing.T) {
+func TestDuplicatesInOtherLanguages(t *testing.T) {
 	t.Parallel()
 	eachLanguage(t, func(t *testing.T, l language) {
 		issuer, server := startAttacked(t, l)
@@ -258,9 +258,9 @@ func TestB7DuplicatesInOtherLanguages(t *testing.T) {
 	})
 }
 
-// TestB7PythonHandsOnWhatItJudged: the application behind the guard may parse JSON differently, so
+// TestPythonHandsOnWhatItJudged: the application behind the guard may parse JSON differently, so
 // it gets the message as the guard parsed it.
-func TestB7PythonHandsOnWhatItJudged(t *testing.T) {
+func TestPythonHandsOnWhatItJudged(t *testing.T) {
 	t.Parallel()
 	cmd := pythonServer(t)
 	cmd.Args = []string{cmd.Path, "-B", "-c", `
@@ -274,9 +274,9 @@ print(guard.authorize({"scope": ""}, sys.stdin.buffer.read()).decode())`}
 	}
 }
 
-// TestB7AttacksInOtherLanguages: an example refuses every attack but those with a reason in its
+// TestAttacksInOtherLanguages: an example refuses every attack but those with a reason in its
 // entry, and fetches the keys about once for all of them.
-func TestB7AttacksInOtherLanguages(t *testing.T) {
+func TestAttacksInOtherLanguages(t *testing.T) {
 	t.Parallel()
 	eachLanguage(t, func(t *testing.T, l language) {
 		issuer, server := startAttacked(t, l)
@@ -338,10 +338,10 @@ func passOn(server *process) http.Handler {
 	})
 }
 
-// TestB7KeysInOtherLanguages: while the issuer does not answer, an example with keys continues,
+// TestKeysInOtherLanguages: while the issuer does not answer, an example with keys continues,
 // and one without keys or without the key of the token answers 503 and not 401 after a try. A new
 // key is accepted once the example may fetch again.
-func TestB7KeysInOtherLanguages(t *testing.T) {
+func TestKeysInOtherLanguages(t *testing.T) {
 	t.Parallel()
 	eachLanguage(t, func(t *testing.T, l language) {
 		issuer, server := startAttacked(t, l)
@@ -388,9 +388,9 @@ func answers(t *testing.T, server *process, next func() attempt, want int) {
 	}
 }
 
-// TestB7RevocationInOtherLanguages: the example with introspection refuses a token as soon as it
+// TestRevocationInOtherLanguages: the example with introspection refuses a token as soon as it
 // is revoked, and answers 503 when the issuer does not answer.
-func TestB7RevocationInOtherLanguages(t *testing.T) {
+func TestRevocationInOtherLanguages(t *testing.T) {
 	t.Parallel()
 	eachLanguage(t, func(t *testing.T, l language) {
 		if !l.introspects {

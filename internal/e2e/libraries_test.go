@@ -33,7 +33,7 @@ func libraries(t *testing.T) (node, folder string) {
 	return node, folder
 }
 
-func TestB9AISDKSignsIn(t *testing.T) {
+func TestAISDKSignsIn(t *testing.T) {
 	t.Parallel()
 	node, folder := libraries(t)
 	connectsAlone(t, "ai-sdk-mcp-2.0", "http://127.0.0.1:41999/callback", []string{
@@ -44,7 +44,7 @@ func TestB9AISDKSignsIn(t *testing.T) {
 	}, []string{"CLIENT_LIBRARIES=" + folder}, node, filepath.Join("testdata", "aisdk.mjs"))
 }
 
-func TestB9McpGoSignsIn(t *testing.T) {
+func TestMcpGoSignsIn(t *testing.T) {
 	t.Parallel()
 	program := filepath.Join(t.TempDir(), "client")
 	if out, err := exec.Command("go", "build", "-C", "../examples/mcpgo", "-o", program, "./client").CombinedOutput(); err != nil {
@@ -77,7 +77,7 @@ func connectsAlone(t *testing.T, profile, redirect string, want, env []string, c
 }
 
 // use-mcp runs in a page, and has the person sign in in a window of its own.
-func TestB9UseMCPSignsIn(t *testing.T) {
+func TestUseMCPSignsIn(t *testing.T) {
 	t.Parallel()
 	_, folder := libraries(t)
 	_, resource, record := startTaped(t)

@@ -11,9 +11,9 @@ import (
 	"golang.org/x/oauth2"
 )
 
-// TestA2OAuth2Library: golang.org/x/oauth2 can name a resource when it redeems a code, and not
+// TestOAuth2Library: golang.org/x/oauth2 can name a resource when it redeems a code, and not
 // when it refreshes. The refreshed token is for the resource that it named.
-func TestA2OAuth2Library(t *testing.T) {
+func TestOAuth2Library(t *testing.T) {
 	const other = "http://127.0.0.1:8083/mcp"
 	server := startAuthz(t, nil, "--dev-resource", devResource, "--dev-resource", other)
 	known := newFlow(t, server, devResource)

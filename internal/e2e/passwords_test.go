@@ -10,9 +10,9 @@ import (
 	"time"
 )
 
-// TestB5PasswordsAreCheckedInAnotherProcess: after the first sign-in the server has a process for
+// TestPasswordsAreCheckedInAnotherProcess: after the first sign-in the server has a process for
 // passwords, which has no environment and ends with the server.
-func TestB5PasswordsAreCheckedInAnotherProcess(t *testing.T) {
+func TestPasswordsAreCheckedInAnotherProcess(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("it looks at /proc")
 	}

@@ -32,7 +32,7 @@ func (s signIn) run(t *testing.T, folder string, drive func(p *product, resource
 	if s.early {
 		t.Run("tokens of four minutes", func(t *testing.T) {
 			if s.drive(t, folder, drive, "--client-documents", "off", "--access-token-ttl", "4m").granted("refresh_token") == 0 {
-				t.Error("it does not refresh early, as authz/TestB9RecordedClients has it")
+				t.Error("it does not refresh early, as authz/TestRecordedClients has it")
 			}
 		})
 	}
@@ -110,7 +110,7 @@ func (s signIn) drive(t *testing.T, folder string, drive func(p *product, resour
 	return record
 }
 
-func TestB9CodexSignsIn(t *testing.T) {
+func TestCodexSignsIn(t *testing.T) {
 	s := signIn{profile: "codex-0.169", document: "codex"}
 	s.run(t, "codex", func(p *product, resource string) {
 		codex := p.native("@openai/codex-linux-x64/vendor/x86_64-unknown-linux-musl/bin/codex")
@@ -128,7 +128,7 @@ func TestB9CodexSignsIn(t *testing.T) {
 	})
 }
 
-func TestB9ClaudeCodeSignsIn(t *testing.T) {
+func TestClaudeCodeSignsIn(t *testing.T) {
 	s := signIn{profile: "claude-code-2.1", document: "claude-code", early: true}
 	s.run(t, "claude", func(p *product, resource string) {
 		claude := p.native("@anthropic-ai/claude-code-linux-x64/claude")
@@ -141,7 +141,7 @@ func TestB9ClaudeCodeSignsIn(t *testing.T) {
 }
 
 // Gemini CLI signs in from its session, which starts with any key; no model is asked.
-func TestB9GeminiCLISignsIn(t *testing.T) {
+func TestGeminiCLISignsIn(t *testing.T) {
 	signIn{profile: "gemini-cli-0.61", early: true}.run(t, "gemini", func(p *product, resource string) {
 		gemini := p.node(".bin/gemini")
 		p.env = append(p.env, "GEMINI_API_KEY=none")
@@ -158,7 +158,7 @@ func TestB9GeminiCLISignsIn(t *testing.T) {
 	})
 }
 
-func TestB9OpencodeSignsIn(t *testing.T) {
+func TestOpencodeSignsIn(t *testing.T) {
 	signIn{profile: "opencode-1.18"}.run(t, "opencode", func(p *product, resource string) {
 		opencode := p.native("opencode-linux-x64/bin/opencode")
 		p.run(opencode, "mcp", "add", "notes", "--url", resource)
@@ -170,7 +170,7 @@ func TestB9OpencodeSignsIn(t *testing.T) {
 }
 
 // mcporter listens on another port each time, and also on a configured one.
-func TestB9McporterSignsIn(t *testing.T) {
+func TestMcporterSignsIn(t *testing.T) {
 	signIn{profile: "mcporter-0.12"}.run(t, "mcporter", func(p *product, resource string) {
 		mcporter := p.node("mcporter/dist/cli.js")
 		p.run(mcporter, "config", "add", "notes", resource)
@@ -195,7 +195,7 @@ func TestB9McporterSignsIn(t *testing.T) {
 
 // Where registration is closed, mcporter is a client that the operator configured, with its one
 // configured redirect URI.
-func TestB9ConfiguredMcporterSignsIn(t *testing.T) {
+func TestConfiguredMcporterSignsIn(t *testing.T) {
 	p := install(t, "mcporter")
 	fixed := "http://" + redistest.FreeAddress(t) + "/callback"
 	file := filepath.Join(p.home, "gatehouse.yaml")
@@ -214,7 +214,7 @@ func TestB9ConfiguredMcporterSignsIn(t *testing.T) {
 
 // The Inspector reports nothing about the schemas of the demo's tools. On its command line it
 // prints the page instead of opening it.
-func TestB9InspectorSignsIn(t *testing.T) {
+func TestInspectorSignsIn(t *testing.T) {
 	signIn{profile: "inspector-cli"}.run(t, "inspector", func(p *product, resource string) {
 		p.env = append(p.env, "MCP_INSPECTOR_SECRET_STORE=file")
 		inspector := p.node(".bin/mcp-inspector")
@@ -233,7 +233,7 @@ func TestB9InspectorSignsIn(t *testing.T) {
 
 // In its page, the Inspector connects when the user switches the server on, and the sign-in takes
 // the place of the page.
-func TestB9InspectorPageSignsIn(t *testing.T) {
+func TestInspectorPageSignsIn(t *testing.T) {
 	signIn{profile: "inspector-web-2.12"}.run(t, "inspector", func(p *product, resource string) {
 		p.env = append(p.env, "MCP_INSPECTOR_SECRET_STORE=memory", "MCP_AUTO_OPEN_ENABLED=false")
 		web := p.start(p.node(".bin/mcp-inspector"), resource)
@@ -258,7 +258,7 @@ func TestB9InspectorPageSignsIn(t *testing.T) {
 	})
 }
 
-func TestB9McpRemoteSignsIn(t *testing.T) {
+func TestMcpRemoteSignsIn(t *testing.T) {
 	signIn{profile: "mcp-remote-0.15"}.run(t, "mcp-remote", func(p *product, resource string) {
 		remote := p.start(p.node(".bin/mcp-remote"), resource)
 		remote.types(`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"gatehouse","version":"1"}}}` + "\n")

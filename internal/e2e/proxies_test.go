@@ -266,8 +266,8 @@ func (p *proxied) clean(what, token, method string) int {
 	return len(requests)
 }
 
-// TestA8RecipesServe: all functions of the protocol work behind each proxy.
-func TestA8RecipesServe(t *testing.T) {
+// TestRecipesServe: all functions of the protocol work behind each proxy.
+func TestRecipesServe(t *testing.T) {
 	t.Parallel()
 	eachRecipe(t, func(t *testing.T, p *proxied) {
 		token := p.token()

@@ -56,11 +56,11 @@ func startTinyproxy(t *testing.T, beyond *webtest.Proxy, hosts ...string) string
 	}
 }
 
-// TestB1BehindARealProxy: behind a proxy of another project, a client with a document signs in and
+// TestBehindARealProxy: behind a proxy of another project, a client with a document signs in and
 // refreshes, with a password for the proxy and by host name; without the password, or where the
 // proxy refuses the server, documents are not offered, and the same person connects with a client
 // that registers.
-func TestB1BehindARealProxy(t *testing.T) {
+func TestBehindARealProxy(t *testing.T) {
 	t.Parallel()
 	web := webtest.New(t)
 	address := startTinyproxy(t, web.Proxy(), "lookout.example.com", "client.example.com")

@@ -8,9 +8,9 @@ import (
 	"testing"
 )
 
-// TestA8RecipesPaths: one spelling of one path reaches the server, and it is the one that was
+// TestRecipesPaths: one spelling of one path reaches the server, and it is the one that was
 // checked.
-func TestA8RecipesPaths(t *testing.T) {
+func TestRecipesPaths(t *testing.T) {
 	t.Parallel()
 	eachRecipe(t, func(t *testing.T, p *proxied) {
 		token := p.token()
@@ -32,9 +32,9 @@ func TestA8RecipesPaths(t *testing.T) {
 	})
 }
 
-// TestA8RecipesQueries: a token in the query is refused, however its name is spelled, and other
+// TestRecipesQueries: a token in the query is refused, however its name is spelled, and other
 // queries pass.
-func TestA8RecipesQueries(t *testing.T) {
+func TestRecipesQueries(t *testing.T) {
 	t.Parallel()
 	eachRecipe(t, func(t *testing.T, p *proxied) {
 		token := p.token()
@@ -60,9 +60,9 @@ func TestA8RecipesQueries(t *testing.T) {
 	})
 }
 
-// TestA8RecipesHeaders: values that a client invents about its identity, its address, its method,
+// TestRecipesHeaders: values that a client invents about its identity, its address, its method,
 // the path or a session do not pass the proxy.
-func TestA8RecipesHeaders(t *testing.T) {
+func TestRecipesHeaders(t *testing.T) {
 	t.Parallel()
 	names := []string{
 		"Gatehouse-Subject", "Gatehouse-Scope", "Gatehouse-Assertion", "Gatehouse-Roles", "X-Forwarded-User", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "X-Forwarded-Prefix", "X-Forwarded-Uri",
@@ -118,9 +118,9 @@ func lower(names []string) []string {
 	return out
 }
 
-// TestA8RecipesFraming: a request in the body of another is part of the body for every program on
+// TestRecipesFraming: a request in the body of another is part of the body for every program on
 // the way, or it is refused.
-func TestA8RecipesFraming(t *testing.T) {
+func TestRecipesFraming(t *testing.T) {
 	t.Parallel()
 	eachRecipe(t, func(t *testing.T, p *proxied) {
 		token := p.token()

@@ -12,8 +12,8 @@ import (
 	"gatehouse.example/gateway"
 )
 
-// TestA8PageNamesTheRecipes: the page names each file, and each file that it names exists.
-func TestA8PageNamesTheRecipes(t *testing.T) {
+// TestPageNamesTheRecipes: the page names each file, and each file that it names exists.
+func TestPageNamesTheRecipes(t *testing.T) {
 	page, err := os.ReadFile("../../docs/proxies.md")
 	if err != nil {
 		t.Fatal(err)
@@ -76,8 +76,8 @@ func readTraefik(t *testing.T, name string) traefik {
 	return file
 }
 
-// TestA8RecipesForTraefik checks paths, order and names; the recipes are not run.
-func TestA8RecipesForTraefik(t *testing.T) {
+// TestRecipesForTraefik checks paths, order and names; the recipes are not run.
+func TestRecipesForTraefik(t *testing.T) {
 	for name, order := range map[string][]string{"traefik-gateway.yaml": {"one-path"}, "traefik-verify.yaml": {"one-path", "verify", "made-up"}} {
 		file := readTraefik(t, name)
 		for router, r := range file.HTTP.Routers {
@@ -98,8 +98,8 @@ func TestA8RecipesForTraefik(t *testing.T) {
 	}
 }
 
-// TestA8NamesForTraefik: identity headers are named in both spellings.
-func TestA8NamesForTraefik(t *testing.T) {
+// TestNamesForTraefik: identity headers are named in both spellings.
+func TestNamesForTraefik(t *testing.T) {
 	file := readTraefik(t, "traefik-verify.yaml")
 	verify, dropped := file.HTTP.Middlewares["verify"].ForwardAuth, file.HTTP.Middlewares["made-up"].Headers.CustomRequestHeaders
 	identity := []string{gateway.HeaderSubject, gateway.HeaderIssuer, gateway.HeaderClient, gateway.HeaderScope}

@@ -10,9 +10,9 @@ import (
 	"gatehouse.example/storage/redis/redistest"
 )
 
-// TestC1OneIDJoinsTheRealPrograms: the id in a response finds the request in the logs of the
+// TestOneIDJoinsTheRealPrograms: the id in a response finds the request in the logs of the
 // gateway, of the server behind it and of the authorization server.
-func TestC1OneIDJoinsTheRealPrograms(t *testing.T) {
+func TestOneIDJoinsTheRealPrograms(t *testing.T) {
 	received := make(chan string, 1)
 	upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		received <- r.Header.Get("X-Request-Id")

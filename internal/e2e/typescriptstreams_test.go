@@ -19,10 +19,10 @@ import (
 	"gatehouse.example/middleware/middlewaretest"
 )
 
-// TestA3TypeScriptResumesThroughTheGateway: client and server of the official TypeScript SDK
+// TestTypeScriptResumesThroughTheGateway: client and server of the official TypeScript SDK
 // resume a broken stream, get what the policy allows, and a client of the old transport is refused
 // at once.
-func TestA3TypeScriptResumesThroughTheGateway(t *testing.T) {
+func TestTypeScriptResumesThroughTheGateway(t *testing.T) {
 	t.Parallel()
 	node, sdk := typescript(t)
 	ctx, cancel := context.WithTimeout(t.Context(), patience)

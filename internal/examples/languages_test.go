@@ -13,9 +13,9 @@ import (
 // language of the block.
 var exampleFolders = map[string]string{"ts": "typescript", "python": "python", "java": "java"}
 
-// TestB7PageShowsTheExamples: every snippet in docs/languages.md is in the files that the e2e
+// TestPageShowsTheExamples: every snippet in docs/languages.md is in the files that the e2e
 // tests run, line by line, and the page links each of those files.
-func TestB7PageShowsTheExamples(t *testing.T) {
+func TestPageShowsTheExamples(t *testing.T) {
 	docs := filepath.Join("..", "..", "docs")
 	raw, err := os.ReadFile(filepath.Join(docs, "languages.md"))
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 	"gatehouse.example/middleware"
 )
 
-// TestB9OwnListener runs the page's example of a listener of one's own, and attacks it.
-func TestB9OwnListener(t *testing.T) {
+// TestOwnListener runs the page's example of a listener of one's own, and attacks it.
+func TestOwnListener(t *testing.T) {
 	mux := http.NewServeMux()
 	mux.HandleFunc("/mcp", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok") })
 	server := &http.Server{Handler: middleware.CloseUnclear(mux), ReadHeaderTimeout: 5 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 32 << 10}

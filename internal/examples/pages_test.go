@@ -22,9 +22,9 @@ func pagedEndpoint() http.Handler {
 	return mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server }, &mcp.StreamableHTTPOptions{DisableLocalhostProtection: true})
 }
 
-// TestA4OfficialClientReadsPages: the official client reads the pages of the official server
+// TestOfficialClientReadsPages: the official client reads the pages of the official server
 // through the guard and the gateway, and no cursor contains the name of a hidden item.
-func TestA4OfficialClientReadsPages(t *testing.T) {
+func TestOfficialClientReadsPages(t *testing.T) {
 	issuer := middlewaretest.NewIssuer(t)
 	policy := func(c *middleware.Config) {
 		c.Policy.Tools = map[string][]string{"whoami": nil, "list_notes": nil}

@@ -38,9 +38,9 @@ func posted(t *testing.T, url, token, session, message string) (*http.Response, 
 	return res, string(body)
 }
 
-// TestB2TheTenLinesAreSafe: the shortest configuration in front of a server of the official Go SDK
+// TestTheTenLinesAreSafe: the shortest configuration in front of a server of the official Go SDK
 // with sessions: each tool needs its scopes, and a session cannot be continued by another user.
-func TestB2TheTenLinesAreSafe(t *testing.T) {
+func TestTheTenLinesAreSafe(t *testing.T) {
 	issuer := middlewaretest.NewIssuer(t)
 	endpoint := mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return newNotes() }, nil)
 	url := start(t, "/mcp", func(resource string) (http.Handler, error) {

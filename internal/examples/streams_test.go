@@ -136,10 +136,10 @@ func (c *conflicts) WriteHeader(status int) {
 
 func (c *conflicts) Unwrap() http.ResponseWriter { return c.ResponseWriter }
 
-// TestA3StreamOpensAgainBehindTheGateway: a client opens the stream of a session again after its
+// TestStreamOpensAgainBehindTheGateway: a client opens the stream of a session again after its
 // token has expired, while the upstream still has the old stream and answers 409. The client does
 // not receive the 409.
-func TestA3StreamOpensAgainBehindTheGateway(t *testing.T) {
+func TestStreamOpensAgainBehindTheGateway(t *testing.T) {
 	t.Parallel() // it waits
 	issuer := middlewaretest.NewIssuer(t)
 	server := newHeld(sdkEndpoint(newNotes()))
@@ -171,9 +171,9 @@ func TestA3StreamOpensAgainBehindTheGateway(t *testing.T) {
 	}
 }
 
-// TestA3StreamOpensAgainBehindTheGuard: a client receives the end of a stream only when the
+// TestStreamOpensAgainBehindTheGuard: a client receives the end of a stream only when the
 // handler has released it, however long that takes after the token has expired.
-func TestA3StreamOpensAgainBehindTheGuard(t *testing.T) {
+func TestStreamOpensAgainBehindTheGuard(t *testing.T) {
 	t.Parallel() // it waits
 	issuer := middlewaretest.NewIssuer(t)
 	endpoint := sdkEndpoint(newNotes())
@@ -240,9 +240,9 @@ func newSlow() *mcp.Server {
 	return server
 }
 
-// TestA3OfficialClientResumes: the official client resumes a broken stream with an event id that
+// TestOfficialClientResumes: the official client resumes a broken stream with an event id that
 // is bound to its user.
-func TestA3OfficialClientResumes(t *testing.T) {
+func TestOfficialClientResumes(t *testing.T) {
 	issuer := middlewaretest.NewIssuer(t)
 	for name, ends := range map[string]bool{"streams end": true, "streams stay": false} {
 		change := func(c *middleware.Config) {
@@ -271,9 +271,9 @@ func TestA3OfficialClientResumes(t *testing.T) {
 	}
 }
 
-// TestA3EventsBelongToTheirPerson: the id of an event resumes the stream for the user who received
+// TestEventsBelongToTheirPerson: the id of an event resumes the stream for the user who received
 // it and for no other, although the server itself would replay it to any.
-func TestA3EventsBelongToTheirPerson(t *testing.T) {
+func TestEventsBelongToTheirPerson(t *testing.T) {
 	issuer := middlewaretest.NewIssuer(t)
 	url := start(t, "/mcp", guarded(issuer.URL(), sdkEndpoint(newNotes()), nil))
 	as := func(subject string) string {
@@ -308,9 +308,9 @@ func TestA3EventsBelongToTheirPerson(t *testing.T) {
 	}
 }
 
-// TestA3OldTransportIsRefusedAtOnce: the transport of 2024-11-05 is refused at once with a reason,
+// TestOldTransportIsRefusedAtOnce: the transport of 2024-11-05 is refused at once with a reason,
 // with a policy and without one.
-func TestA3OldTransportIsRefusedAtOnce(t *testing.T) {
+func TestOldTransportIsRefusedAtOnce(t *testing.T) {
 	issuer := middlewaretest.NewIssuer(t)
 	old := mcp.NewSSEHandler(func(*http.Request) *mcp.Server { return newNotes() }, &mcp.SSEOptions{DisableLocalhostProtection: true})
 	policy := func(c *middleware.Config) { c.Policy.Tools = map[string][]string{"*": nil} }

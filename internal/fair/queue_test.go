@@ -221,9 +221,9 @@ func BenchmarkQueue(b *testing.B) {
 	}
 }
 
-// TestB5NobodyGoesFirstByComingBack: a network that had its turn and comes back at once waits
+// TestNobodyGoesFirstByComingBack: a network that had its turn and comes back at once waits
 // behind the others, independent of the names of addresses and lanes.
-func TestB5NobodyGoesFirstByComingBack(t *testing.T) {
+func TestNobodyGoesFirstByComingBack(t *testing.T) {
 	type who struct{ lane, addr string }
 	for name, honest := range map[string]who{
 		"a high address":       {"", "198.51.100.1"},
@@ -260,9 +260,9 @@ func TestB5NobodyGoesFirstByComingBack(t *testing.T) {
 	}
 }
 
-// TestB5WhoCameFirstGoesFirst: among networks with equal turns, none is preferred for its
+// TestWhoCameFirstGoesFirst: among networks with equal turns, none is preferred for its
 // address.
-func TestB5WhoCameFirstGoesFirst(t *testing.T) {
+func TestWhoCameFirstGoesFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, ctx := newRequests(t, fair.NewQueue(1, 100)), context.Background()
 		var want []string

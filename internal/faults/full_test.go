@@ -91,11 +91,11 @@ func flood(f *fleet, at *process) (registered, refused, begun *atomic.Int64, sto
 	return registered, refused, begun, func() { cancel(); all.Wait() }
 }
 
-// TestB2FullStore: anonymous requests that register and begin sign-ins without end are refused
+// TestFullStore: anonymous requests that register and begin sign-ins without end are refused
 // from some point on, before the store is full. Refreshing, redeeming, revoking, and people who
 // sign in and decide go on beside them; readiness names the reason; and when there is room again,
 // everything works without a restart.
-func TestB2FullStore(t *testing.T) {
+func TestFullStore(t *testing.T) {
 	const most = 24 << 20
 	server := redistest.Start(t, redistest.Config{Args: []string{"--maxmemory", strconv.Itoa(most)}})
 	f := newFleet(t, fleetConfig{Store: server.URL()})
@@ -154,10 +154,10 @@ func TestB2FullStore(t *testing.T) {
 	}
 }
 
-// TestB2StoreWithoutRoom: a store that is filled to the last byte is 503 for every write, and
+// TestStoreWithoutRoom: a store that is filled to the last byte is 503 for every write, and
 // named in readiness and log; reads go on. When there is room again, everything works without a
 // restart, and nothing that was refused has happened.
-func TestB2StoreWithoutRoom(t *testing.T) {
+func TestStoreWithoutRoom(t *testing.T) {
 	server := redistest.Start(t, redistest.Config{})
 	f := newFleet(t, fleetConfig{Store: server.URL()})
 	admin := redistest.FreeAddress(t)
@@ -207,9 +207,9 @@ func TestB2StoreWithoutRoom(t *testing.T) {
 	}
 }
 
-// TestB2FloodOfRequests: anonymous requests that begin sign-ins without end take no room in the
+// TestFloodOfRequests: anonymous requests that begin sign-ins without end take no room in the
 // store, and people sign in beside them.
-func TestB2FloodOfRequests(t *testing.T) {
+func TestFloodOfRequests(t *testing.T) {
 	server := redistest.Start(t, redistest.Config{})
 	f := newFleet(t, fleetConfig{Store: server.URL()})
 	at := f.start()

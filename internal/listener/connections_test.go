@@ -56,7 +56,7 @@ func (c *limited) connect(addr string, count int) (in []net.Conn) {
 
 // One address with ever more connections gets an eighth of the places, its network a quarter, and
 // other networks are served as well.
-func TestB9OneNetworkCannotTakeAllConnections(t *testing.T) {
+func TestOneNetworkCannotTakeAllConnections(t *testing.T) {
 	c := newLimited(t)
 	flood := c.connect("192.0.2.1", 100)
 	if len(flood) != 8 {
@@ -106,7 +106,7 @@ func (c *limited) until(want int) {
 }
 
 // The bound on all connections applies to a trusted proxy, and the bound on a network does not.
-func TestB9AllConnectionsAreBounded(t *testing.T) {
+func TestAllConnectionsAreBounded(t *testing.T) {
 	c := newLimited(t, "10.0.0.0/8", "fd00::/8")
 	if n := len(c.connect("10.0.0.1", 30)) + len(c.connect("fd00::1", 30)); n != 60 {
 		t.Errorf("%d connections of proxies are let in", n)
@@ -121,7 +121,7 @@ func TestB9AllConnectionsAreBounded(t *testing.T) {
 
 // Networks without connections take no memory, and the number of refused connections is logged
 // once in a minute.
-func TestB9RefusedConnectionsCostNothing(t *testing.T) {
+func TestRefusedConnectionsCostNothing(t *testing.T) {
 	c := newLimited(t)
 	var log bytes.Buffer
 	now := time.Now()
@@ -145,7 +145,7 @@ func TestB9RefusedConnectionsCostNothing(t *testing.T) {
 }
 
 // The files that the process may open bound the connections too.
-func TestB9FilesAreLeft(t *testing.T) {
+func TestFilesAreLeft(t *testing.T) {
 	files := openFiles()
 	if files == 0 {
 		t.Skip("not known here")

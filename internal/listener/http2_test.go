@@ -55,7 +55,7 @@ func post(t *testing.T, client *http.Client, url string) (reused bool) {
 
 // HTTP/2 delimits requests unambiguously: its connections are kept, also after bodies of unknown
 // length. Attacks with HTTP/1.1 over the same TLS fail.
-func TestB9HTTP2IsNotAffected(t *testing.T) {
+func TestHTTP2IsNotAffected(t *testing.T) {
 	_, url, client, dial := secure(t)
 	post(t, client, url)
 	for range 3 {
@@ -67,7 +67,7 @@ func TestB9HTTP2IsNotAffected(t *testing.T) {
 }
 
 // A server that stops also sends GOAWAY to HTTP/2 clients.
-func TestB9HTTP2Drains(t *testing.T) {
+func TestHTTP2Drains(t *testing.T) {
 	s, url, client, _ := secure(t)
 	post(t, client, url)
 	if !post(t, client, url) {

@@ -57,7 +57,7 @@ func TestLimits(t *testing.T) {
 // A handler cannot prevent that a connection ends: neither one that writes nothing, nor one that
 // only flushes, one that clears the headers, or one that sends an interim response and reads
 // nothing.
-func TestB9NoHandlerKeepsAConnection(t *testing.T) {
+func TestNoHandlerKeepsAConnection(t *testing.T) {
 	for name, handler := range map[string]http.HandlerFunc{
 		"nothing": func(http.ResponseWriter, *http.Request) {},
 		"reads":   func(_ http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) },

@@ -98,7 +98,7 @@ func within(t *testing.T, what string, c <-chan struct{}) {
 // After SIGTERM a server first reports that it is not ready, and still answers, while every answer
 // ends its connection: an idle one, one with a request in flight, a new one. Then no connections
 // are accepted, and requests in flight finish.
-func TestB9DrainAfterSIGTERM(t *testing.T) {
+func TestDrainAfterSIGTERM(t *testing.T) {
 	s := newStopping(t, 5*time.Second)
 	idle, slow := s.visitor(t), s.visitor(t)
 	idle.ask("/")
@@ -161,7 +161,7 @@ func (s *stopping) refuses(t *testing.T) {
 }
 
 // A server does not wait for load balancers after SIGINT, nor if Drain is 0.
-func TestB9DrainIsForSIGTERMAlone(t *testing.T) {
+func TestDrainIsForSIGTERMAlone(t *testing.T) {
 	for name, tt := range map[string]struct {
 		drain time.Duration
 		cause error

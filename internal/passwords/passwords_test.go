@@ -119,7 +119,7 @@ func TestNeedsRehash(t *testing.T) {
 }
 
 // Checks at the same time have a process each, and later ones have the same processes.
-func TestB5OneProcessForEachCheck(t *testing.T) {
+func TestOneProcessForEachCheck(t *testing.T) {
 	p := observed(t, ThisProgram)
 	first, _, err := p.take()
 	if err != nil {
@@ -143,7 +143,7 @@ func TestB5OneProcessForEachCheck(t *testing.T) {
 }
 
 // A process that was killed is replaced, and the check has the right result.
-func TestB5ProcessThatWasKilled(t *testing.T) {
+func TestProcessThatWasKilled(t *testing.T) {
 	p := observed(t, ThisProgram)
 	hash := hashOf(t, "right")
 	p.Check(hash, "right")
@@ -160,7 +160,7 @@ func TestB5ProcessThatWasKilled(t *testing.T) {
 
 // If processes do not answer, checks run in this process, and no other process is started for a
 // while.
-func TestB5ProcessThatCannotWork(t *testing.T) {
+func TestProcessThatCannotWork(t *testing.T) {
 	hash := hashOf(t, "right")
 	for name, command := range map[string]func() *exec.Cmd{
 		"is not there":          func() *exec.Cmd { return exec.Command("/nonexistent/program") },
@@ -187,7 +187,7 @@ func TestB5ProcessThatCannotWork(t *testing.T) {
 }
 
 // Idle processes end at Close or after idleProcess, and busy ones after their answer.
-func TestB5ProcessesEnd(t *testing.T) {
+func TestProcessesEnd(t *testing.T) {
 	p := observed(t, ThisProgram)
 	working, _, err := p.take()
 	if err != nil {
@@ -220,7 +220,7 @@ func TestB5ProcessesEnd(t *testing.T) {
 }
 
 // Workers ignore the signals that end a service: the process that uses them waits for answers.
-func TestB5SignalsLeaveWorkers(t *testing.T) {
+func TestSignalsLeaveWorkers(t *testing.T) {
 	p := observed(t, ThisProgram)
 	hash := hashOf(t, "right")
 	p.Check(hash, "right")

@@ -9,7 +9,7 @@ import (
 )
 
 // A worker has no environment variables, which may hold secrets, and a low priority.
-func TestB5WorkersStepBack(t *testing.T) {
+func TestWorkersStepBack(t *testing.T) {
 	t.Setenv("AUTHZ_MASTER_KEY", "a secret")
 	p := observed(t, ThisProgram)
 	p.Check(hashOf(t, "right"), "right")

@@ -44,9 +44,9 @@ func open() (*page, *quietlog.Handler, *slog.Logger) {
 	return p, quiet, slog.New(quiet)
 }
 
-// TestB8ManyLinesOfAKindAreCounted: of a thousand lines twenty are written, and a minute after the
+// TestManyLinesOfAKindAreCounted: of a thousand lines twenty are written, and a minute after the
 // first one the number of the others, also if no other line follows.
-func TestB8ManyLinesOfAKindAreCounted(t *testing.T) {
+func TestManyLinesOfAKindAreCounted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, _, log := open()
 		for i := range 1000 {
@@ -70,9 +70,9 @@ func TestB8ManyLinesOfAKindAreCounted(t *testing.T) {
 	})
 }
 
-// TestB8KindsDoNotHideEachOther: another message, another level or another code is another
+// TestKindsDoNotHideEachOther: another message, another level or another code is another
 // kind; another value of anything else is not.
-func TestB8KindsDoNotHideEachOther(t *testing.T) {
+func TestKindsDoNotHideEachOther(t *testing.T) {
 	p, quiet, log := open()
 	for i := range 100 {
 		log.Info("refused", "code", "invalid_client", "path", fmt.Sprint("/", i))
@@ -95,9 +95,9 @@ func TestB8KindsDoNotHideEachOther(t *testing.T) {
 	}
 }
 
-// TestB8WhatPeopleDidIsAlwaysWritten: lines of Always are written also while lines of their kind
+// TestWhatPeopleDidIsAlwaysWritten: lines of Always are written also while lines of their kind
 // are held back.
-func TestB8WhatPeopleDidIsAlwaysWritten(t *testing.T) {
+func TestWhatPeopleDidIsAlwaysWritten(t *testing.T) {
 	p, _, log := open()
 	for range 100 {
 		log.Info("signed in")
@@ -111,9 +111,9 @@ func TestB8WhatPeopleDidIsAlwaysWritten(t *testing.T) {
 	}
 }
 
-// TestB8ALogIsBounded: too many kinds are counted as one, earlier kinds are not affected, and texts
+// TestALogIsBounded: too many kinds are counted as one, earlier kinds are not affected, and texts
 // are cut.
-func TestB8ALogIsBounded(t *testing.T) {
+func TestALogIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, quiet, log := open()
 		log.Info("known")
@@ -144,8 +144,8 @@ func TestB8ALogIsBounded(t *testing.T) {
 	})
 }
 
-// TestB8ServerLog: a line of net/http becomes one warning of a constant kind, with any text.
-func TestB8ServerLog(t *testing.T) {
+// TestServerLog: a line of net/http becomes one warning of a constant kind, with any text.
+func TestServerLog(t *testing.T) {
 	p, _, log := open()
 	server := quietlog.ServerLog(log.Handler())
 	for i := range 1000 {
@@ -164,8 +164,8 @@ func TestB8ServerLog(t *testing.T) {
 	}
 }
 
-// TestB8LinesTogether runs with the race detector: no line is lost or counted twice.
-func TestB8LinesTogether(t *testing.T) {
+// TestLinesTogether runs with the race detector: no line is lost or counted twice.
+func TestLinesTogether(t *testing.T) {
 	p, quiet, log := open()
 	var all sync.WaitGroup
 	for range 8 {

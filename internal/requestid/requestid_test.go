@@ -28,9 +28,9 @@ func begin(t *testing.T, fields ...string) requestid.ID {
 	return id
 }
 
-// TestC1OwnIDsAreDrawnHere sends headers as a client could choose them: well-formed ids are
+// TestOwnIDsAreDrawnHere sends headers as a client could choose them: well-formed ids are
 // kept beside the server's own id, all others are dropped.
-func TestC1OwnIDsAreDrawnHere(t *testing.T) {
+func TestOwnIDsAreDrawnHere(t *testing.T) {
 	const trace = "0af7651916cd43dd8448eb211c80319c"
 	for _, tt := range []struct {
 		name          string
@@ -78,8 +78,8 @@ func TestC1OwnIDsAreDrawnHere(t *testing.T) {
 	}
 }
 
-// TestC1OneIDForARequest calls Begin twice for a request, as a guard inside a gateway does.
-func TestC1OneIDForARequest(t *testing.T) {
+// TestOneIDForARequest calls Begin twice for a request, as a guard inside a gateway does.
+func TestOneIDForARequest(t *testing.T) {
 	w := httptest.NewRecorder()
 	r := requestid.Begin(w, httptest.NewRequest(http.MethodGet, "/", nil))
 	again := requestid.Begin(w, r)
@@ -88,7 +88,7 @@ func TestC1OneIDForARequest(t *testing.T) {
 	}
 }
 
-func TestC1LinesSayTheirRequest(t *testing.T) {
+func TestLinesSayTheirRequest(t *testing.T) {
 	var out bytes.Buffer
 	log := slog.New(requestid.LogHandler(requestid.LogHandler(slog.NewTextHandler(&out, nil)))).With("a", 1)
 	id := requestid.ID{Own: "OWN", Parent: "theirs"}

@@ -86,9 +86,9 @@ func settled(t *testing.T, a *icon.Album) {
 	eventually(t, "nothing is on its way", func() bool { return a.Pending() == 0 })
 }
 
-// TestB1NobodyWaitsForAPicture: Want and Ready do not wait while a picture is drawn, and a network
+// TestNobodyWaitsForAPicture: Want and Ready do not wait while a picture is drawn, and a network
 // with very many pictures does not keep those of others from being drawn.
-func TestB1NobodyWaitsForAPicture(t *testing.T) {
+func TestNobodyWaitsForAPicture(t *testing.T) {
 	album, shop, _ := newAlbum(t)
 	leave := icon.HoldRedrawer()
 	for i := range 100 {
@@ -109,9 +109,9 @@ func TestB1NobodyWaitsForAPicture(t *testing.T) {
 	}
 }
 
-// TestB1SameBytesAreDrawnOnce: the same bytes at many addresses, accepted or refused, are drawn
+// TestSameBytesAreDrawnOnce: the same bytes at many addresses, accepted or refused, are drawn
 // once: results are there while nothing can be drawn.
-func TestB1SameBytesAreDrawnOnce(t *testing.T) {
+func TestSameBytesAreDrawnOnce(t *testing.T) {
 	for name, test := range map[string]struct {
 		data []byte
 		good bool
@@ -139,9 +139,9 @@ func TestB1SameBytesAreDrawnOnce(t *testing.T) {
 	}
 }
 
-// TestB4PicturesHaveALimit: fetches are limited by owner, host and network, for any addresses and
+// TestPicturesHaveALimit: fetches are limited by owner, host and network, for any addresses and
 // any answers of the host.
-func TestB4PicturesHaveALimit(t *testing.T) {
+func TestPicturesHaveALimit(t *testing.T) {
 	for name, test := range map[string]struct {
 		want func(album *icon.Album, i int)
 		most int32

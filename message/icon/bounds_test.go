@@ -26,9 +26,9 @@ func extreme() map[string][]byte {
 	}
 }
 
-// TestB1WorkIsBounded: a picture of few bytes and pixels that makes a decoder process it many times
+// TestWorkIsBounded: a picture of few bytes and pixels that makes a decoder process it many times
 // or decompress much more than its pixels is refused before it is decoded.
-func TestB1WorkIsBounded(t *testing.T) {
+func TestWorkIsBounded(t *testing.T) {
 	for name, test := range map[string]struct {
 		data []byte
 		want string
@@ -57,8 +57,8 @@ func TestB1WorkIsBounded(t *testing.T) {
 	}
 }
 
-// TestB1HonestPicturesAreShown: pictures of common encoders are within the bounds.
-func TestB1HonestPicturesAreShown(t *testing.T) {
+// TestHonestPicturesAreShown: pictures of common encoders are within the bounds.
+func TestHonestPicturesAreShown(t *testing.T) {
 	for name, data := range map[string][]byte{
 		"a progressive JPEG as cameras and sites have it": progressive(3, 1024, 10, false),
 		"a progressive one in grey":                       progressive(1, 512, 6, false),

@@ -163,8 +163,8 @@ func TestRedrawRefused(t *testing.T) {
 	}
 }
 
-// TestC2SVGIsRefused: SVG is refused in every form that parsers recognise.
-func TestC2SVGIsRefused(t *testing.T) {
+// TestSVGIsRefused: SVG is refused in every form that parsers recognise.
+func TestSVGIsRefused(t *testing.T) {
 	var zipped bytes.Buffer
 	z := gzip.NewWriter(&zipped)
 	_, _ = z.Write([]byte(svg))

@@ -151,10 +151,10 @@ func TestOwnServersWin(t *testing.T) {
 	}
 }
 
-// TestC3OwnRecordsDoNotChange: a changed record of an own server under the same version is
+// TestOwnRecordsDoNotChange: a changed record of an own server under the same version is
 // refused, flagged and logged, also by another process and after the version was removed. The
 // other own servers are published. A difference in white space or order is no change.
-func TestC3OwnRecordsDoNotChange(t *testing.T) {
+func TestOwnRecordsDoNotChange(t *testing.T) {
 	const name = "com.example/notes"
 	m := newFixture(t)
 	notes := registry.OwnServer{Name: name, Title: "Notes", URL: "https://notes.example.com/mcp"}
@@ -229,9 +229,9 @@ func TestC3OwnRecordsDoNotChange(t *testing.T) {
 	}
 }
 
-// TestC4OwnNameListedOnce: one item of the upstream with the name of an own server, valid or
+// TestOwnNameListedOnce: one item of the upstream with the name of an own server, valid or
 // not, in an increment or a full crawl, is enough to flag the own server.
-func TestC4OwnNameListedOnce(t *testing.T) {
+func TestOwnNameListedOnce(t *testing.T) {
 	const name = "com.example/server-000003"
 	good := registrytest.Record(name, "7.0.0")
 	for what, record := range map[string]string{
@@ -266,10 +266,10 @@ func TestC4OwnNameListedOnce(t *testing.T) {
 	}
 }
 
-// TestA9ConflictIsFlaggedAtOnce: an own server is flagged as soon as the catalogue shows that
+// TestConflictIsFlaggedAtOnce: an own server is flagged as soon as the catalogue shows that
 // the upstream has its name: when the own server is added, when it gets another version, and
 // when the upstream lists the name. Deleted versions of the upstream do not count.
-func TestA9ConflictIsFlaggedAtOnce(t *testing.T) {
+func TestConflictIsFlaggedAtOnce(t *testing.T) {
 	const name = "com.example/server-000003"
 	m := newFixture(t)
 	m.upstream.Fill(5)

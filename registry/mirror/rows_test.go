@@ -242,9 +242,9 @@ func TestMetaKeyIsOurs(t *testing.T) {
 	}
 }
 
-// TestC4NumbersCountWithAllDigits: records and _meta that differ only in the last digit of a
+// TestNumbersCountWithAllDigits: records and _meta that differ only in the last digit of a
 // number are different.
-func TestC4NumbersCountWithAllDigits(t *testing.T) {
+func TestNumbersCountWithAllDigits(t *testing.T) {
 	const name = "com.example/notes"
 	for before, after := range map[string]string{
 		"9007199254740992":             "9007199254740993",
@@ -284,9 +284,9 @@ func TestC4NumbersCountWithAllDigits(t *testing.T) {
 	}
 }
 
-// TestA9UnknownStatusIsNeverActive: a row with an unknown status is hidden and flagged, in every
+// TestUnknownStatusIsNeverActive: a row with an unknown status is hidden and flagged, in every
 // form of the list, until the upstream gives it a known one.
-func TestA9UnknownStatusIsNeverActive(t *testing.T) {
+func TestUnknownStatusIsNeverActive(t *testing.T) {
 	const name = "com.example/server-000001"
 	record := `"name":"` + name + `","description":"A server.","version":"1.0.0"`
 	bare := `{` + record + `}`
@@ -323,9 +323,9 @@ func TestA9UnknownStatusIsNeverActive(t *testing.T) {
 	}
 }
 
-// TestA9StatusBesideWhatCannotBeRead: the status is applied even if other members beside it are
+// TestStatusBesideWhatCannotBeRead: the status is applied even if other members beside it are
 // invalid.
-func TestA9StatusBesideWhatCannotBeRead(t *testing.T) {
+func TestStatusBesideWhatCannotBeRead(t *testing.T) {
 	m := newFixture(t)
 	m.upstream.Fill(2)
 	m.sync(mirror.SyncOptions{})

@@ -24,9 +24,9 @@ func unzip(t *testing.T, w *httptest.ResponseRecorder) string {
 	return string(plain)
 }
 
-// TestB7Gzip: a client that accepts gzip gets the same bytes compressed with another tag, and 304
+// TestGzip: a client that accepts gzip gets the same bytes compressed with another tag, and 304
 // for either of the two tags. Short answers are not compressed.
-func TestB7Gzip(t *testing.T) {
+func TestGzip(t *testing.T) {
 	d := newDesk(t, serve.Config{}, heavyRows(0, 20, 500)...)
 	d.commit(rowOf("com.example/a", "1.0.0"))
 	const list, short = "/v0.1/servers", "/v0.1/servers/com.example%2Fa/versions/latest"

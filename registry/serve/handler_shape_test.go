@@ -370,8 +370,8 @@ func validKeys(meta string) bool {
 	return err == nil && !strings.Contains(meta, "status") && !strings.Contains(meta, "official")
 }
 
-// TestA9StatusOnRecord: a stored row with an unknown status is not served.
-func TestA9StatusOnRecord(t *testing.T) {
+// TestStatusOnRecord: a stored row with an unknown status is not served.
+func TestStatusOnRecord(t *testing.T) {
 	d := newDesk(t, serve.Config{}, rowOf("com.example/a", "1.0.0"), rowOf("com.example/b", "1.0.0", func(e *catalogue.Entry) { e.Status = "archived" }))
 	for _, target := range []string{"/v0.1/servers", "/v0.1/servers?shape=record", "/", "/v0.1/servers/com.example%2Fb/versions/1.0.0", "/v0.1/servers/com.example%2Fb/versions", "/servers/com.example/b"} {
 		if w := d.get(target); strings.Contains(w.Body.String(), `"com.example/b"`) || strings.Contains(w.Body.String(), `>com.example/b<`) {

@@ -346,9 +346,9 @@ func until(t testing.TB, what string, is func() bool) {
 	}
 }
 
-// TestB1PagesWaitForNoIcon: while an icon is being fetched, pages show a letter in its place,
+// TestPagesWaitForNoIcon: while an icon is being fetched, pages show a letter in its place,
 // and the path of the icon answers 404.
-func TestB1PagesWaitForNoIcon(t *testing.T) {
+func TestPagesWaitForNoIcon(t *testing.T) {
 	fetch := &slow{go_: make(chan struct{})}
 	d := newDesk(t, serve.Config{Icons: fetch}, pictured("https://a.example.com/", "https://a.example.com/icon.png"))
 	for _, page := range []string{"/", "/servers/com.example/a"} {

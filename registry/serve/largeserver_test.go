@@ -115,9 +115,9 @@ func follow(h http.Handler, target string) (versions []string, largest int, err 
 	}
 }
 
-// TestB7ServerWithManyLargeVersions: eight concurrent clients read all 1 500 versions of 60 kB of
+// TestServerWithManyLargeVersions: eight concurrent clients read all 1 500 versions of 60 kB of
 // a server, the newest first. No answer and no read of the store is larger than a page.
-func TestB7ServerWithManyLargeVersions(t *testing.T) {
+func TestServerWithManyLargeVersions(t *testing.T) {
 	const size, page = 60_000, 4 << 20
 	versions := 1500
 	if raceEnabled {
@@ -170,8 +170,8 @@ func TestB7ServerWithManyLargeVersions(t *testing.T) {
 	}
 }
 
-// TestB7PageOfAServerLeadsToAllVersions: links of the pages lead to the oldest version.
-func TestB7PageOfAServerLeadsToAllVersions(t *testing.T) {
+// TestPageOfAServerLeadsToAllVersions: links of the pages lead to the oldest version.
+func TestPageOfAServerLeadsToAllVersions(t *testing.T) {
 	d, _ := newMeteredDesk(t, serve.Config{})
 	d.commit(heavyRows(0, 120, 20_000)...)
 	links := regexp.MustCompile(`href="(/servers/[^"]*)"`)
@@ -204,9 +204,9 @@ func TestB7PageOfAServerLeadsToAllVersions(t *testing.T) {
 	}
 }
 
-// TestB7VersionsInPages: limit and cursor work as in a list, the first page without them is as
+// TestVersionsInPages: limit and cursor work as in a list, the first page without them is as
 // in earlier releases, and a cursor is valid for one server and one query.
-func TestB7VersionsInPages(t *testing.T) {
+func TestVersionsInPages(t *testing.T) {
 	d, _ := newMeteredDesk(t, serve.Config{})
 	d.commit(heavyRows(0, 25, 10)...)
 	d.commit(rowOf("com.example/other", "1.0.0"), rowOf(heavy, "0.1.0", isDeleted, isOlder, publishedAt(day(1).AddDate(1, 0, 0))))
@@ -248,8 +248,8 @@ func TestB7VersionsInPages(t *testing.T) {
 	}
 }
 
-// TestB7AnswersAreBounded: the results of Enrich count for the size of an answer as well.
-func TestB7AnswersAreBounded(t *testing.T) {
+// TestAnswersAreBounded: the results of Enrich count for the size of an answer as well.
+func TestAnswersAreBounded(t *testing.T) {
 	said := json.RawMessage(`"` + strings.Repeat("y", 60<<10) + `"`)
 	d, _ := newMeteredDesk(t, serve.Config{
 		MetaKey: "com.example.registry/catalogue", Revision: func() string { return "1" }, Enrich: func(registry.Item) (json.RawMessage, error) { return said, nil },
@@ -264,9 +264,9 @@ func TestB7AnswersAreBounded(t *testing.T) {
 	}
 }
 
-// TestB7OneMakesWhatManyAskFor: concurrent requests for the same answer share one construction,
+// TestOneMakesWhatManyAskFor: concurrent requests for the same answer share one construction,
 // and later requests get the cached answer.
-func TestB7OneMakesWhatManyAskFor(t *testing.T) {
+func TestOneMakesWhatManyAskFor(t *testing.T) {
 	var made atomic.Int64
 	hold := make(chan struct{})
 	config := serve.Config{
@@ -299,9 +299,9 @@ func TestB7OneMakesWhatManyAskFor(t *testing.T) {
 	}
 }
 
-// TestB7MirrorOfLargeServers: a mirror of a registry with such a server reads it page by page,
+// TestMirrorOfLargeServers: a mirror of a registry with such a server reads it page by page,
 // without reading all versions for each page. The client follows the pages of versions.
-func TestB7MirrorOfLargeServers(t *testing.T) {
+func TestMirrorOfLargeServers(t *testing.T) {
 	versions, size := 80, 60_000
 	if raceEnabled {
 		versions = 40
@@ -357,9 +357,9 @@ func TestB7MirrorOfLargeServers(t *testing.T) {
 	}
 }
 
-// TestB7CatalogueOfAnEarlierRelease: the mirror lists the versions of a catalogue of an earlier
+// TestCatalogueOfAnEarlierRelease: the mirror lists the versions of a catalogue of an earlier
 // release by age, even if it has nothing else to do.
-func TestB7CatalogueOfAnEarlierRelease(t *testing.T) {
+func TestCatalogueOfAnEarlierRelease(t *testing.T) {
 	d, m := newMeteredDesk(t, serve.Config{})
 	d.commit(heavyRows(0, 12, 10)...)
 	if err := d.writer.Close(t.Context()); err != nil {

@@ -60,9 +60,9 @@ func (d *desk) warm(m *metered) {
 	d.t.Fatal("the names are not read")
 }
 
-// TestB7SearchReadsWhatItFinds: in a catalogue of any size, a search reads only the rows that it
+// TestSearchReadsWhatItFinds: in a catalogue of any size, a search reads only the rows that it
 // finds and list entries beside them.
-func TestB7SearchReadsWhatItFinds(t *testing.T) {
+func TestSearchReadsWhatItFinds(t *testing.T) {
 	for _, servers := range []int{2000, 12_000} {
 		d, m := newMeteredDesk(t, serve.Config{})
 		manyServers(t, d, servers)
@@ -89,9 +89,9 @@ func TestB7SearchReadsWhatItFinds(t *testing.T) {
 	}
 }
 
-// TestB7SearchFollowsTheCatalogue: every process finds the rows of every commit at once, and no
+// TestSearchFollowsTheCatalogue: every process finds the rows of every commit at once, and no
 // deleted rows. The pages of a search together are complete.
-func TestB7SearchFollowsTheCatalogue(t *testing.T) {
+func TestSearchFollowsTheCatalogue(t *testing.T) {
 	d, _ := newMeteredDesk(t, serve.Config{})
 	other := d.serve(serve.Config{})
 	progress, err := json.Marshal(map[string]any{"stamp": day(3)})
@@ -144,9 +144,9 @@ func (s *slowNames) IndexPage(ctx context.Context, index, after string, limit in
 	return s.Backend.IndexPage(ctx, index, after, limit)
 }
 
-// TestB7SearchWhileTheNamesAreRead: while the index of names is not ready, a search reads a part
+// TestSearchWhileTheNamesAreRead: while the index of names is not ready, a search reads a part
 // of the list, and its cursor leads to the rest.
-func TestB7SearchWhileTheNamesAreRead(t *testing.T) {
+func TestSearchWhileTheNamesAreRead(t *testing.T) {
 	d, m := newMeteredDesk(t, serve.Config{})
 	manyServers(t, d, 8000)
 	slow := &slowNames{Backend: m, hold: make(chan struct{})}
@@ -167,8 +167,8 @@ func TestB7SearchWhileTheNamesAreRead(t *testing.T) {
 	}
 }
 
-// BenchmarkB7Search measures searches among few and many servers of three versions.
-func BenchmarkB7Search(b *testing.B) {
+// BenchmarkSearch measures searches among few and many servers of three versions.
+func BenchmarkSearch(b *testing.B) {
 	for _, servers := range []int{2000, 100_000} {
 		d, m := newMeteredDesk(b, serve.Config{})
 		manyServers(b, d, servers)

@@ -45,10 +45,10 @@ func versionNames(page catalogue.Page) (versions []string) {
 	return versions
 }
 
-// TestB7CatalogueOfAnEarlierRelease: a catalogue of an earlier release can be read, its versions
+// TestCatalogueOfAnEarlierRelease: a catalogue of an earlier release can be read, its versions
 // ordered as text, until a writer has listed all of them by age in steps. Rows committed
 // meanwhile are listed as well, and a writer can be interrupted at any step.
-func TestB7CatalogueOfAnEarlierRelease(t *testing.T) {
+func TestCatalogueOfAnEarlierRelease(t *testing.T) {
 	b := newPlain()
 	s := catalogueOn(t, b)
 	w := openCatalogue(t, s)
@@ -151,9 +151,9 @@ func (w *weighing) largestRead() int {
 	return w.largest
 }
 
-// TestB7PagesHaveBoundedBytes: for rows of different sizes in any order, a page has as many rows
+// TestPagesHaveBoundedBytes: for rows of different sizes in any order, a page has as many rows
 // as fit, at least one, and no read is larger than the rows that fit and one more.
-func TestB7PagesHaveBoundedBytes(t *testing.T) {
+func TestPagesHaveBoundedBytes(t *testing.T) {
 	const most, largest = 1 << 20, 600_000
 	b := &weighing{plainBackend: newPlain()}
 	s := catalogueOn(t, b)
@@ -201,8 +201,8 @@ func TestB7PagesHaveBoundedBytes(t *testing.T) {
 	}
 }
 
-// TestB7NamesWithoutRows: Names reads lists and no rows.
-func TestB7NamesWithoutRows(t *testing.T) {
+// TestNamesWithoutRows: Names reads lists and no rows.
+func TestNamesWithoutRows(t *testing.T) {
 	b := &keyCounter{plainBackend: newPlain()}
 	s := catalogueOn(t, b)
 	filled(t, s, 2500, 10)

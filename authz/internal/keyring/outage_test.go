@@ -112,8 +112,8 @@ func TestWithoutRun(t *testing.T) {
 	})
 }
 
-// TestC1StoreEmptied: running rings over a store that lost all data make no new keys.
-func TestC1StoreEmptied(t *testing.T) {
+// TestStoreEmptied: running rings over a store that lost all data make no new keys.
+func TestStoreEmptied(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		backend := newMemory()

@@ -28,9 +28,9 @@ func failures(g *Throttle, n int, attempt func(i int) SignIn) (made int) {
 
 func same(s SignIn) func(int) SignIn { return func(int) SignIn { return s } }
 
-// TestB5GuessesAtOneName: one address has thirty failures in ten minutes, and other addresses
+// TestGuessesAtOneName: one address has thirty failures in ten minutes, and other addresses
 // have their own.
-func TestB5GuessesAtOneName(t *testing.T) {
+func TestGuessesAtOneName(t *testing.T) {
 	c := newClock()
 	g := New(c.now, nil)
 	guess := SignIn{Name: "a", From: addr("192.0.2.1")}
@@ -56,8 +56,8 @@ func TestB5GuessesAtOneName(t *testing.T) {
 	}
 }
 
-// TestB5OnePasswordOverManyNames counts by network for all names together, also in IPv6.
-func TestB5OnePasswordOverManyNames(t *testing.T) {
+// TestOnePasswordOverManyNames counts by network for all names together, also in IPv6.
+func TestOnePasswordOverManyNames(t *testing.T) {
 	for _, tt := range []struct {
 		name string
 		from func(i int) netip.Addr
@@ -81,9 +81,9 @@ func TestB5OnePasswordOverManyNames(t *testing.T) {
 	}
 }
 
-// TestB5AnAccountUnderAttack: while a thousand networks guess at one name, each has fewer
+// TestAnAccountUnderAttack: while a thousand networks guess at one name, each has fewer
 // guesses, and a network that has not failed yet can still sign in.
-func TestB5AnAccountUnderAttack(t *testing.T) {
+func TestAnAccountUnderAttack(t *testing.T) {
 	c := newClock()
 	g := New(c.now, nil)
 	made := 0
@@ -111,10 +111,10 @@ func TestB5AnAccountUnderAttack(t *testing.T) {
 	}
 }
 
-// TestB5AKnownBrowser has failures of its own: the used-up limit of its network does not stop
+// TestAKnownBrowser has failures of its own: the used-up limit of its network does not stop
 // it, its failures do not count for the network, and after its own limit it is treated like
 // other browsers.
-func TestB5AKnownBrowser(t *testing.T) {
+func TestAKnownBrowser(t *testing.T) {
 	g := New(newClock().now, nil)
 	home := addr("192.0.2.1")
 	failures(g, 1000, func(i int) SignIn { return SignIn{Name: fmt.Sprint("invented", i), From: home} })
@@ -145,9 +145,9 @@ func TestB5AKnownBrowser(t *testing.T) {
 	}
 }
 
-// TestB5TheRightPassword resets the earlier failures for that name, is not a failure of the
+// TestTheRightPassword resets the earlier failures for that name, is not a failure of the
 // network, and is counted as a sign-in.
-func TestB5TheRightPassword(t *testing.T) {
+func TestTheRightPassword(t *testing.T) {
 	g := New(newClock().now, nil)
 	from := addr("192.0.2.1")
 	for round := range 2 {
@@ -181,9 +181,9 @@ func TestB5TheRightPassword(t *testing.T) {
 	}
 }
 
-// TestB5NoisyNetworks wait in a lane of their own for an hour, so that networks that take
+// TestNoisyNetworks wait in a lane of their own for an hour, so that networks that take
 // part in a flood do not delay others.
-func TestB5NoisyNetworks(t *testing.T) {
+func TestNoisyNetworks(t *testing.T) {
 	c := newClock()
 	g := New(c.now, nil)
 	lane := func(from string) string {
@@ -209,9 +209,9 @@ func TestB5NoisyNetworks(t *testing.T) {
 	}
 }
 
-// TestB5AFloodOfNetworksFillsNoCount: after ten thousand networks have used up their limit
+// TestAFloodOfNetworksFillsNoCount: after ten thousand networks have used up their limit
 // for one name, hardly any other network is affected.
-func TestB5AFloodOfNetworksFillsNoCount(t *testing.T) {
+func TestAFloodOfNetworksFillsNoCount(t *testing.T) {
 	g := New(newClock().now, nil)
 	for i := range 10_000 {
 		failures(g, 5, same(SignIn{Name: "reader", From: addr(fmt.Sprintf("10.%d.%d.1", i/256, i%256))}))
@@ -227,8 +227,8 @@ func TestB5AFloodOfNetworksFillsNoCount(t *testing.T) {
 	}
 }
 
-// TestB5WrongSecrets are counted by client and network, and by network for all clients.
-func TestB5WrongSecrets(t *testing.T) {
+// TestWrongSecrets are counted by client and network, and by network for all clients.
+func TestWrongSecrets(t *testing.T) {
 	c := newClock()
 	g := New(c.now, nil)
 	told := func(n int, id func(int) string, from string) (told int) {

@@ -5,7 +5,6 @@ import (
 	"net"
 	"net/netip"
 	"net/url"
-	"regexp"
 	"strings"
 )
 
@@ -23,11 +22,11 @@ func (o *Options) mistake() error {
 }
 
 // hostName is the syntax of names that can be looked up, with the underscore of container networks.
-var hostName = regexp.MustCompile(`^[\p{L}\p{N}]([\p{L}\p{N}._-]*[\p{L}\p{N}.])?$`)
+var hostName = compiled(`^[\p{L}\p{N}]([\p{L}\p{N}._-]*[\p{L}\p{N}.])?$`)
 
 // unfitHost tells why a text is not a host as it stands in a URL, "" if it is one.
 func unfitHost(host string) string {
-	if _, err := netip.ParseAddr(host); err == nil || hostName.MatchString(host) {
+	if _, err := netip.ParseAddr(host); err == nil || hostName().MatchString(host) {
 		return ""
 	}
 	if u, err := url.Parse(host); err == nil && u.Host != "" && strings.Contains(host, "://") {

@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 )
 
 // outcome is what an authorization request leads to.
@@ -71,21 +72,28 @@ func leads(e *exchange) string {
 	return to.Scheme + "://" + to.Host + to.Path
 }
 
+// The expressions are compiled when a page is first read: a server that never looks for mistakes of
+// others starts without them.
 var (
-	unread = regexp.MustCompile(`(?is)<(script|style)\b.*?</(script|style)>|<!--.*?-->|<[^>]*>|https?://[^\s<]+`)
-	field  = regexp.MustCompile(`(?i)<(input|button|select|form)\b`)
-	word   = regexp.MustCompile(`[\p{L}\p{N}_-]+`)
-	random = regexp.MustCompile(`[\p{N}_]|^.{25}`)
+	unread = compiled(`(?is)<(script|style)\b.*?</(script|style)>|<!--.*?-->|<[^>]*>|https?://[^\s<]+`)
+	field  = compiled(`(?i)<(input|button|select|form)\b`)
+	word   = compiled(`[\p{L}\p{N}_-]+`)
+	random = compiled(`[\p{N}_]|^.{25}`)
 )
+
+// compiled returns a function that compiles an expression at its first call.
+func compiled(expression string) func() *regexp.Regexp {
+	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expression) })
+}
 
 // words returns what a person reads on a page, without URLs and what may be random, and the fields of
 // its forms.
 func words(page []byte) []string {
 	var all []string
-	for _, w := range word.FindAllString(unread.ReplaceAllString(string(page), " "), -1) {
-		if !random.MatchString(w) {
+	for _, w := range word().FindAllString(unread().ReplaceAllString(string(page), " "), -1) {
+		if !random().MatchString(w) {
 			all = append(all, strings.ToLower(w))
 		}
 	}
-	return append(all, field.FindAllString(string(page), -1)...)
+	return append(all, field().FindAllString(string(page), -1)...)
 }

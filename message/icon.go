@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"regexp"
 	"strings"
+	"sync"
 	"unicode"
 	"unicode/utf8"
 )
@@ -83,7 +84,11 @@ func validAddress(src string) error {
 	return nil
 }
 
-var imageType = regexp.MustCompile(`^(?i:image)/[A-Za-z0-9][A-Za-z0-9.+-]{0,63}(;[A-Za-z0-9-]{1,32}=[A-Za-z0-9.+-]{1,64})*$`)
+// imageType returns the syntax of a media type. It is compiled at the first call, because it takes a
+// part of the start of every program that reads messages.
+var imageType = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^(?i:image)/[A-Za-z0-9][A-Za-z0-9.+-]{0,63}(;[A-Za-z0-9-]{1,32}=[A-Za-z0-9.+-]{1,64})*$`)
+})
 
 // validData returns an error unless rest, the part after "data:", is an image in base64 (RFC
 // 2397 section 3).
@@ -93,7 +98,7 @@ func validData(rest string) error {
 	if !coded || text == "" {
 		return errors.New("message: icon: src is a data: URL that does not hold base64")
 	}
-	if !imageType.MatchString(media) {
+	if !imageType().MatchString(media) {
 		return fmt.Errorf("message: icon: src is a data: URL of the type %.40q, which is not an image type", media)
 	}
 	if _, err := io.Copy(io.Discard, base64.NewDecoder(base64.StdEncoding, strings.NewReader(text))); err != nil {

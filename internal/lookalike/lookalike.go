@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"unicode"
 	"unicode/utf8"
 )
@@ -23,8 +24,9 @@ func Fold(s string) string {
 		return strings.ToLower(s)
 	}
 	var b strings.Builder
+	known := folds()
 	for _, c := range s {
-		if plain, ok := folds[c]; ok {
+		if plain, ok := known[c]; ok {
 			b.WriteString(plain)
 		} else {
 			b.WriteRune(c)
@@ -100,8 +102,9 @@ func isASCII(s string) bool {
 	return true
 }
 
-// folds is the table, by character.
-var folds = read()
+// folds returns the table, by character. It is read at the first call: most processes meet no
+// character that is in it.
+var folds = sync.OnceValue(read)
 
 func read() map[rune]string {
 	out := map[rune]string{}

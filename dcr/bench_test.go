@@ -99,3 +99,17 @@ func BenchmarkResolveDocument(b *testing.B) {
 		}
 	})
 }
+
+// BenchmarkDigest computes what pages compare a client by.
+func BenchmarkDigest(b *testing.B) {
+	f := newFixture(b, nil)
+	f.create(b, "one")
+	c, err := f.Resolve(b.Context(), "one")
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		_ = dcr.Digest(c)
+	}
+}

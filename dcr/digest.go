@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"slices"
 
+	"gatehouse.example/internal/appendjson"
 	"gatehouse.example/metadata"
 	"gatehouse.example/storage"
 )
@@ -18,22 +19,69 @@ import (
 //
 // Keys behind a jwks_uri are not included, because the client may change them at any time.
 func Digest(c storage.Client) string {
-	sorted := func(list []string) []string { return slices.Sorted(slices.Values(list)) }
 	m := c.Metadata
-	var keys bytes.Buffer
-	if json.Compact(&keys, m.JWKS) != nil {
-		keys.Reset()
+	all := digested(make([]byte, 0, 768))
+	all.text("gatehouse client digest 1")
+	all.text(c.ID)
+	all.text(string(c.Source))
+	all.sorted(m.RedirectURIs)
+	all.text(m.ClientName)
+	all.byName(c.Localized)
+	for _, s := range [...]string{m.ClientURI, m.LogoURI, m.TOSURI, m.PolicyURI, m.Scope} {
+		all.text(s)
 	}
-	encoded, err := json.Marshal([]any{
-		"gatehouse client digest 1", c.ID, c.Source, sorted(m.RedirectURIs), m.ClientName, c.Localized,
-		m.ClientURI, m.LogoURI, m.TOSURI, m.PolicyURI, m.Scope, sorted(m.GrantTypes),
-		sorted(AuthMethods(c)), m.TokenEndpointAuthSigningAlg, m.JWKSURI, keys.String(),
-	})
-	if err != nil {
-		panic("dcr: strings cannot be marshalled: " + err.Error()) // strings and lists of strings always can
-	}
-	sum := sha256.Sum256(encoded)
+	all.sorted(m.GrantTypes)
+	all.sorted(AuthMethods(c))
+	all.text(m.TokenEndpointAuthSigningAlg)
+	all.text(m.JWKSURI)
+	all.text(compact(m.JWKS))
+	sum := sha256.Sum256(append(all, ']'))
 	return base64.RawURLEncoding.EncodeToString(sum[:])
+}
+
+// digested is an array in the bytes of encoding/json, without its end.
+type digested []byte
+
+// next appends what comes before an element.
+func (d *digested) next() {
+	if len(*d) == 0 {
+		*d = append(*d, '[')
+	} else {
+		*d = append(*d, ',')
+	}
+}
+
+func (d *digested) text(s string) {
+	d.next()
+	*d = appendjson.String(*d, s)
+}
+
+// sorted appends a list in order; an empty one is null.
+func (d *digested) sorted(list []string) {
+	if !slices.IsSorted(list) || len(list) == 0 {
+		list = slices.Sorted(slices.Values(list))
+	}
+	d.next()
+	*d = appendjson.Strings(*d, list)
+}
+
+// byName appends texts by their names, in the order of these.
+func (d *digested) byName(texts map[string]string) {
+	encoded := []byte("null")
+	if texts != nil {
+		encoded, _ = json.Marshal(texts) // texts have no errors
+	}
+	d.next()
+	*d = append(*d, encoded...)
+}
+
+// compact returns JSON without white space, "" for what is none.
+func compact(raw json.RawMessage) string {
+	var out bytes.Buffer
+	if len(raw) == 0 || json.Compact(&out, raw) != nil {
+		return ""
+	}
+	return out.String()
 }
 
 // AuthMethods returns the methods by which a client may authenticate at the token endpoint

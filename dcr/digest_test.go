@@ -1,13 +1,50 @@
 package dcr_test
 
 import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
 	"maps"
+	"slices"
 	"testing"
 	"time"
 
 	"gatehouse.example/dcr"
 	"gatehouse.example/storage"
 )
+
+// FuzzDigest: whatever a client states, the digest is over the bytes of encoding/json. Decisions that are on
+// record name digests, so the bytes never change.
+func FuzzDigest(f *testing.F) {
+	f.Add(`{"id":"a","source":"registered","metadata":{"redirect_uris":["b","a"],"client_name":"<\u2028>","jwks":{"keys":[ ]},"scope":"x"},"localized":{"z":"1","a":"&"}}`)
+	f.Add(`{"auth_methods":["none","private_key_jwt"],"localized":{},"metadata":{"grant_types":[],"redirect_uris":["a"],"jwks":null,"tos_uri":"https://example.com/?a&b"}}`)
+	f.Add(`{}`)
+	f.Fuzz(func(t *testing.T, text string) {
+		var c storage.Client
+		if json.Unmarshal([]byte(text), &c) != nil {
+			return
+		}
+		sorted := func(list []string) []string { return slices.Sorted(slices.Values(list)) }
+		m := c.Metadata
+		var keys bytes.Buffer
+		if json.Compact(&keys, m.JWKS) != nil {
+			keys.Reset()
+		}
+		encoded, err := json.Marshal([]any{
+			"gatehouse client digest 1", c.ID, c.Source, sorted(m.RedirectURIs), m.ClientName, c.Localized,
+			m.ClientURI, m.LogoURI, m.TOSURI, m.PolicyURI, m.Scope, sorted(m.GrantTypes),
+			sorted(dcr.AuthMethods(c)), m.TokenEndpointAuthSigningAlg, m.JWKSURI, keys.String(),
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		sum := sha256.Sum256(encoded)
+		if got := dcr.Digest(c); got != base64.RawURLEncoding.EncodeToString(sum[:]) {
+			t.Errorf("the digest %s is not that of %s", got, encoded)
+		}
+	})
+}
 
 func TestDigest(t *testing.T) {
 	r := newReader(t, nil)

@@ -29,11 +29,18 @@ const browserTTL = 12 * time.Hour
 type cookies struct {
 	secure bool
 	issuer string
+	names  map[string]string // of the cookies that most requests are asked for
 }
 
 func cookiesOf(issuer *url.URL) cookies {
 	sum := sha256.Sum256([]byte(issuer.String()))
-	return cookies{secure: issuer.Scheme == "https", issuer: hex.EncodeToString(sum[:6])}
+	c := cookies{secure: issuer.Scheme == "https", issuer: hex.EncodeToString(sum[:6])}
+	names := map[string]string{}
+	for _, base := range []string{browserCookie, sessionCookie, languageCookie} {
+		names[base] = c.name(base)
+	}
+	c.names = names
+	return c
 }
 
 const (
@@ -42,6 +49,9 @@ const (
 )
 
 func (c cookies) name(base string) string {
+	if known, ok := c.names[base]; ok {
+		return known
+	}
 	if c.secure {
 		return "__Host-" + base + "_" + c.issuer
 	}
@@ -199,12 +209,13 @@ func gone() *displayedError {
 // csrf returns the token of a form. It is bound to the browser, the transaction, the session
 // and the purpose of the form, so it needs no storage and is not valid in any other form.
 func (s *Server) csrf(r *http.Request, t storage.Transaction, form string, session liveSession) string {
-	mac := hmac.New(sha256.New, []byte(s.cookies.get(r, browserCookie)))
-	for _, part := range []string{form, t.ID, session.secret} {
-		mac.Write([]byte(part))
-		mac.Write([]byte{0})
+	bound := make([]byte, 0, 128)
+	for _, part := range [...]string{form, t.ID, session.secret} {
+		bound = append(append(bound, part...), 0)
 	}
-	return base64.RawURLEncoding.EncodeToString(mac.Sum(nil))
+	mac := hmac.New(sha256.New, []byte(s.cookies.get(r, browserCookie)))
+	mac.Write(bound)
+	return base64.RawURLEncoding.EncodeToString(mac.Sum(bound[:0]))
 }
 
 // checkCSRF refuses a form that was not made for this browser, transaction and session.

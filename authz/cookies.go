@@ -37,7 +37,7 @@ func cookieNamed(r *http.Request, name string) (first string, n int) {
 		switch {
 		case textproto.TrimString(named) != name:
 			continue
-		case strings.ContainsFunc(value, notInCookie):
+		case !plainCookie(value):
 			return readCookies(r, name)
 		}
 		if n++; n == 1 {
@@ -55,14 +55,28 @@ func readCookies(r *http.Request, name string) (first string, n int) {
 	return found[0].Value, len(found)
 }
 
-// notInCookie reports whether a character is in no value that this server gives a cookie. net/http
-// quotes some others, or leaves them out.
-func notInCookie(c rune) bool { return notBase64URL(c) && c != '.' }
+// plainCookie reports whether a value consists of what is in the values that this server gives cookies:
+// base64url and dots. net/http quotes some other characters, or leaves them out.
+func plainCookie(value string) bool {
+	for i := range len(value) {
+		if !inCookie[value[i]] {
+			return false
+		}
+	}
+	return true
+}
+
+var inCookie = func() (in [256]bool) {
+	for c := range rune(len(in)) {
+		in[c] = !notBase64URL(c) || c == '.'
+	}
+	return in
+}()
 
 // setCookie sets a cookie, as [http.SetCookie] writes it. With a lifetime of 0 seconds the browser drops
 // it. The name is a token.
 func setCookie(w http.ResponseWriter, name, value string, seconds int, secure bool) {
-	if strings.ContainsFunc(value, notInCookie) {
+	if !plainCookie(value) {
 		http.SetCookie(w, &http.Cookie{Name: name, Value: value, Path: "/", MaxAge: cmp.Or(seconds, -1), HttpOnly: true, Secure: secure, SameSite: http.SameSiteLaxMode})
 		return
 	}

@@ -200,7 +200,7 @@ func (p parameter) check(name string, values []string) (kept []string, problem s
 	}
 	kept = values[:0]
 	for _, v := range values {
-		clean := utf8.ValidString(v) && !strings.ContainsFunc(v, isControl)
+		clean := utf8.ValidString(v) && !hasControl(v)
 		switch {
 		case v == "":
 		case p.issued && (len(v) > p.max || !clean):
@@ -216,7 +216,15 @@ func (p parameter) check(name string, values []string) (kept []string, problem s
 	return kept, ""
 }
 
-func isControl(c rune) bool { return c < 0x20 || c == 0x7f }
+// hasControl reports whether a text has a control character of ASCII.
+func hasControl(s string) bool {
+	for i := range len(s) {
+		if s[i] < 0x20 || s[i] == 0x7f {
+			return true
+		}
+	}
+	return false
+}
 
 // body reads the form of a POST. It refuses parameters in the query: secrets do not belong
 // into URLs (OAuth 2.1 section 2.4.1).

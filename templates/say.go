@@ -79,18 +79,18 @@ func shownLink(to, text string) language.Element {
 	return e
 }
 
-// Choice returns the links to the page in each language. It is written here because html/template
+// choice returns the links to the page in each language. It is written here because html/template
 // takes as long for them as for the rest of a page.
-func (d document) Choice() template.HTML {
+func (r Reader) choice(languages []*language.Language) template.HTML {
 	var b strings.Builder
-	ask, back := escaped(d.Action+"?language="), escaped("&return="+url.QueryEscape(d.Return))
-	b.Grow(len(d.Languages) * (len(ask) + len(back) + 128))
-	for _, l := range d.Languages {
+	ask, back := escaped(r.Action+"?language="), escaped("&return="+url.QueryEscape(r.Return))
+	b.Grow(len(languages) * (len(ask) + len(back) + 128))
+	for _, l := range languages {
 		tag := escaped(l.Tag)
 		for _, part := range [...]string{`<a href="`, ask, tag, back, `" rel="nofollow" lang="`, tag, `" hreflang="`, tag, `" dir="`, l.Direction, `"`} {
 			b.WriteString(part)
 		}
-		if l.Tag == d.Language.Tag {
+		if l.Tag == r.Language.Tag {
 			b.WriteString(` aria-current="true"`)
 		}
 		b.WriteByte('>')

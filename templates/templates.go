@@ -146,6 +146,7 @@ type document struct {
 	Reader
 	Brand     brand
 	Languages []*language.Language // the choice, empty for none
+	Choice    template.HTML        // the links to the page in each of them
 }
 
 // pageRoom is more than most pages have beside their style, in bytes.
@@ -155,7 +156,7 @@ const pageRoom = 8 << 10
 func (s *Set) render(w io.Writer, page, title string, view any) error {
 	d := document{Title: title, Style: s.style, Page: view, Reader: s.reader, Brand: s.brand}
 	if languages := language.Languages(); s.reader.Return != "" && len(languages) > 1 {
-		d.Languages = languages
+		d.Languages, d.Choice = languages, s.reader.choice(languages)
 	}
 	parsed, err := s.pages[page]()
 	if err != nil {

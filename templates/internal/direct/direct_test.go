@@ -23,6 +23,7 @@ type data struct {
 	inner
 	Text  string
 	HTML  template.HTML
+	Said  template.HTML
 	Style template.CSS
 	Path  string
 	Whole int
@@ -52,7 +53,7 @@ var functions = template.FuncMap{
 
 func someData(text string) data {
 	return data{
-		inner: inner{Name: "n" + text}, Text: text, HTML: template.HTML("<i>" + text + "</i>"), Style: "p{color:red}", Path: "/p?" + text, Whole: 12, Yes: true,
+		inner: inner{Name: "n" + text}, Text: text, HTML: template.HTML("<i>" + text + "</i>"), Said: template.HTML(text), Style: "p{color:red}", Path: "/p?" + text, Whole: 12, Yes: true,
 		List: []string{text, "b"}, Rows: []inner{{Name: text}, {Name: "r", Deep: &inner{Name: "d"}}}, Any: inner{Name: "any"}, Next: &inner{Name: text},
 		When: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), Map: map[string]string{"a": text}, Ratio: 0.5,
 	}
@@ -131,8 +132,8 @@ func FuzzPlaces(f *testing.F) {
 	for _, seed := range []string{"plain", `"<b>&'+`, "日本\u202e\ufdd0", "a b=c", "javascript:x", "https://example.com/?a=b", "//h", "mailto:a", "\x00\xff%zz%41", "/a:b"} {
 		f.Add(seed)
 	}
-	const page = `<p title="{{.Text}}" class='{{.HTML}}'>{{.Text}}{{.HTML}}</p><title>{{.Text}}{{.HTML}}</title>` +
-		`<a href="{{.Text}}"></a><a href='{{.HTML}}'></a><img src="{{.Path}}"><style>p{color:{{.Text}}}</style>`
+	const page = `<p title="{{.Text}}" class='{{.HTML}}' id="{{.Said}}">{{.Text}}{{.HTML}}{{.Said}}</p><title>{{.Text}}{{.HTML}}{{.Said}}</title>` +
+		`<a href="{{.Text}}"></a><a href='{{.HTML}}'></a><a href="{{.Said}}"></a><style>p{color:{{.Said}}}</style><img src="{{.Path}}"><style>p{color:{{.Text}}}</style>`
 	f.Fuzz(func(t *testing.T, text string) {
 		if want, got, err := both(t, page, someData(text)); err != nil || want != got {
 			t.Errorf("%q, %v, not\n%q", got, err, want)

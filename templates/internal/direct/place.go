@@ -72,6 +72,7 @@ func escapers(p *parse.PipeNode) string {
 
 var (
 	textType   = reflect.TypeFor[string]()
+	markupType = reflect.TypeFor[template.HTML]()
 	numberType = reflect.TypeFor[int]()
 )
 
@@ -81,7 +82,7 @@ func (p *place) value(w *bytes.Buffer, v reflect.Value) error {
 		return ErrUnknown
 	}
 	switch t := v.Type(); {
-	case t == p.whole || t == textType && p.plain(v.String()):
+	case t == p.whole || (t == textType || t == markupType) && p.plain(v.String()):
 		w.WriteString(v.String())
 		return nil
 	case t == numberType:

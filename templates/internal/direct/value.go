@@ -109,7 +109,11 @@ type found struct {
 	in     reflect.Type
 	path   []int
 	method int
+	zero   bool // the method is that of zero, which is called without reflection
 }
+
+// zero is what pages ask most.
+type zero interface{ IsZero() bool }
 
 func (m *member) of(v reflect.Value) (reflect.Value, error) {
 	if v = inside(v); v.Kind() != reflect.Struct {
@@ -121,6 +125,9 @@ func (m *member) of(v reflect.Value) (reflect.Value, error) {
 			return v, ErrUnknown
 		}
 		m.known.Store(at)
+	}
+	if at.zero {
+		return reflect.ValueOf(v.Interface().(zero).IsZero()), nil
 	}
 	if at.path == nil {
 		return open(v.Method(at.method).Call(nil)[0]), nil
@@ -147,7 +154,7 @@ func find(t reflect.Type, name string) *found {
 		if m.Type.NumIn() != 1 || m.Type.NumOut() != 1 {
 			return nil
 		}
-		return &found{in: t, method: m.Index}
+		return &found{in: t, method: m.Index, zero: name == "IsZero" && t.Implements(reflect.TypeFor[zero]())}
 	}
 	if _, ok := reflect.PointerTo(t).MethodByName(name); ok {
 		return nil

@@ -30,6 +30,24 @@ func TestDirectPages(t *testing.T) {
 	}
 }
 
+// TestDirectRegistryPages is TestDirectPages for the pages of a registry.
+func TestDirectRegistryPages(t *testing.T) {
+	t.Parallel()
+	own, err := templates.Look{Files: unfolded(t)}.Registry()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ours := registryPages(t)
+	for name, page := range everyRegistryPage() {
+		for _, l := range language.Languages() {
+			reader := templates.Reader{Language: l}
+			if got, want := renderRegistryWith(t, ours.For(reader).DirectlyOnly(), page), renderRegistryWith(t, own.For(reader), page); got != want {
+				t.Errorf("%s: the page %s is\n%s\ninstead of\n%s", l.Tag, name, got, want)
+			}
+		}
+	}
+}
+
 // TestOwnPagesAreNotDirect: a page with a file of the operator's is written by html/template, of which
 // it may use everything.
 func TestOwnPagesAreNotDirect(t *testing.T) {

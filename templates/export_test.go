@@ -66,5 +66,8 @@ func (s *Set) DirectlyOnly() *Set {
 	return &only
 }
 
+// DirectlyOnly is that of a Set.
+func (r *Registry) DirectlyOnly() *Registry { return &Registry{r.set.DirectlyOnly()} }
+
 // Clean returns a text as pages show it, and the same without the shortcut for ASCII.
 func Clean(s string) (shown, whole string) { return clean(s), cleanRunes(s) }

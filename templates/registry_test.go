@@ -58,7 +58,13 @@ func registryPages(t testing.TB) *templates.Registry {
 
 func renderRegistry(t testing.TB, page any) string {
 	t.Helper()
-	pages, b := registryPages(t), &strings.Builder{}
+	return renderRegistryWith(t, registryPages(t), page)
+}
+
+// renderRegistryWith returns the page as HTML, written by a set.
+func renderRegistryWith(t testing.TB, pages *templates.Registry, page any) string {
+	t.Helper()
+	b := &strings.Builder{}
 	var err error
 	switch page := page.(type) {
 	case templates.RegistryList:

@@ -67,6 +67,23 @@ func TestKnownIsBounded(t *testing.T) {
 	}
 }
 
+// TestKnownBelongsToItsPlace: the same bytes under another kind or id, which have the same place, are not
+// known.
+func TestKnownBelongsToItsPlace(t *testing.T) {
+	k, item := newKnown(), Item{Data: []byte{sealedForm}, Version: Version{1}}
+	k.learn(kindSession, "id", item, &Session{})
+	other := ""
+	for i := 0; k.place(kindSession, other) != k.place(kindSession, "id"); i++ {
+		other = fmt.Sprint(i)
+	}
+	if k.place(kindSession, "id") != k.place(kindConsent, "id") {
+		t.Error("the kinds differ in length: take two that do not")
+	}
+	if k.of(kindSession, "id", item) == nil || k.of(kindConsent, "id", item) != nil || k.of(kindSession, other, item) != nil {
+		t.Error("a value is known at another place, or not at its own")
+	}
+}
+
 // fillAll gives a value to every exported field, with one element in each slice and map.
 func fillAll(t *testing.T, v reflect.Value) {
 	t.Helper()

@@ -93,7 +93,9 @@ func (b *backend) sendGroup(ctx context.Context, c *change) error {
 		c.named = v.Following
 	}
 	if err = b.sendTo(ctx, v.client, c, need); err != nil && !isReply(err) {
-		b.group.lookAgain()
+		if !errors.Is(err, storage.ErrNotFound) { // that is an answer
+			b.group.lookAgain()
+		}
 		return err
 	}
 	if doubt := b.group.vouch(ctx, v); doubt != nil {

@@ -92,10 +92,9 @@ func (b *backend) sendGroup(ctx context.Context, c *change) error {
 	if need > 0 && need < v.Listed {
 		c.named = v.Following
 	}
-	if err = b.sendTo(ctx, v.client, c, need); err != nil && !isReply(err) {
-		if !errors.Is(err, storage.ErrNotFound) { // that is an answer
-			b.group.lookAgain()
-		}
+	err = b.sendTo(ctx, v.client, c, need)
+	if err != nil && !isReply(err) && !errors.Is(err, storage.ErrNotFound) { // that nothing is there is an answer too
+		b.group.lookAgain()
 		return err
 	}
 	if doubt := b.group.vouch(ctx, v); doubt != nil {

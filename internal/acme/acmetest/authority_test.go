@@ -43,9 +43,9 @@ type authority struct {
 	roots            string // a file
 	https, http      *door
 	accounts, orders atomic.Int64
-	closed           atomic.Bool                // it answers 503
-	before           func(r *http.Request) bool // whether a request is answered, may be nil
-	faults           *storagetest.Faults        // of the store in this process, if there is one
+	closed           atomic.Bool                                // it answers 503
+	before           atomic.Pointer[func(r *http.Request) bool] // whether a request is answered, may be nil
+	faults           *storagetest.Faults                        // of the store in this process, if there is one
 }
 
 // newAuthority starts Pebble, whose certificates live for a time.
@@ -68,7 +68,7 @@ func newAuthority(t *testing.T, life time.Duration) *authority {
 			w.WriteHeader(http.StatusServiceUnavailable)
 			return
 		}
-		if a.before != nil && !a.before(r) {
+		if before := a.before.Load(); before != nil && !(*before)(r) {
 			return
 		}
 		switch {

@@ -28,12 +28,13 @@ func (a *authority) hold(path string) (reached <-chan struct{}, proceed func()) 
 		close(there)
 		<-free
 	})
-	a.before = func(r *http.Request) bool {
+	before := func(r *http.Request) bool {
 		if r.Method == http.MethodPost && strings.HasPrefix(r.URL.Path, path) {
 			first()
 		}
 		return r.Context().Err() == nil // who asked may be gone
 	}
+	a.before.Store(&before)
 	return there, sync.OnceFunc(func() { close(free) })
 }
 

@@ -129,13 +129,11 @@ func (l *lane) send(j *job) error {
 			return nil
 		}
 	}
-	if l.await(j) {
-		return nil
+	why := l.await(j)
+	if why != nil && l.leave(j) {
+		return certain(why)
 	}
-	if l.leave(j) {
-		return certain(j.ctx.Err())
-	}
-	return j.ctx.Err()
+	return why
 }
 
 // opens begins a flight with a job, if one may begin and nobody waits. Otherwise the job waits too.

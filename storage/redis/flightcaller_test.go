@@ -60,3 +60,41 @@ func TestCallersOfAStoreLeave(t *testing.T) {
 		}
 	})
 }
+
+// watched is a backend in which somebody begins to wait for the end of a call while the call waits too.
+type watched struct{ *backend }
+
+// Get implements [storage.Backend].
+func (w watched) Get(ctx context.Context, key string) (storage.Item, error) {
+	go func() {
+		time.Sleep(time.Millisecond)
+		<-ctx.Done()
+	}()
+	return w.backend.Get(ctx, key)
+}
+
+// TestTimeIsOverAtOnce: a call whose time is over has an error, also when its context is told of that
+// a moment later.
+func TestTimeIsOverAtOnce(t *testing.T) {
+	t.Parallel()
+	for range 50 {
+		synctest.Test(t, func(t *testing.T) {
+			w := &tower{}
+			b := w.backend(0)
+			store, err := storage.New(watched{b}, storage.Options{WriteTime: 2 * time.Second})
+			if err != nil {
+				t.Fatal(err)
+			}
+			outs := []<-chan error{get(t, t.Context(), b, "a"), get(t, t.Context(), b, "b")} // which do not land
+			if _, err := store.User(t.Context(), "ann"); !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, storage.ErrUnavailable) {
+				t.Errorf("the answer after the time of a read is %v", err)
+			}
+			for flight := range 2 {
+				w.land(flight)
+			}
+			for _, out := range outs {
+				wantErr(t, out, nil)
+			}
+		})
+	}
+}

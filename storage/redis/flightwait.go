@@ -1,13 +1,15 @@
 package redis
 
 import (
+	"context"
 	"time"
 
 	"gatehouse.example/storage"
 )
 
-// await waits until the flight of a job is over or its caller leaves, and reports which.
-func (l *lane) await(j *job) (over bool) {
+// await waits until the flight of a job is over. The error is why nobody waits for that any more. The
+// context is not asked for it: it may learn a moment after this timer that its time is over.
+func (l *lane) await(j *job) error {
 	var late <-chan time.Time
 	caller := storage.Caller(j.ctx)
 	if end, limited := j.ctx.Deadline(); limited && caller != j.ctx {
@@ -20,11 +22,12 @@ func (l *lane) await(j *job) (over bool) {
 	}
 	select {
 	case <-j.done:
-		return true
+		return nil
 	case <-caller.Done():
+		return caller.Err()
 	case <-late:
+		return context.DeadlineExceeded
 	}
-	return false
 }
 
 // timer returns a timer that is used no more, or a new one. Since Go 1.23 nothing of its last use is

@@ -16,22 +16,22 @@ const (
 )
 
 // plot draws the processor time per operation as bars, the server's part and Redis' part, for the
-// number of connections in the middle.
+// number of connections in the middle. Each operation has a scale of its own.
 func (r *report) plot() []byte {
 	points := r.plotted()
-	longest := 1.0
+	longest := map[string]float64{}
 	for _, p := range points {
-		longest = max(longest, p.micros())
+		longest[p.Operation] = max(longest[p.Operation], p.micros(), 1)
 	}
-	scale := (plotWidth - plotLabels - plotFigure) / longest
 	var out bytes.Buffer
 	height := plotTop + len(points)*(barHeight+barGap) + barGap
 	fmt.Fprintf(&out, `<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" font-family="sans-serif" font-size="12">`+"\n", plotWidth, height)
 	fmt.Fprintf(&out, `<rect width="100%%" height="100%%" fill="#ffffff"/>`+"\n")
-	fmt.Fprintf(&out, `<text x="8" y="20" font-size="14">Processor time per operation in microseconds: server (dark), Redis (light)</text>`+"\n")
+	fmt.Fprintf(&out, `<text x="8" y="20" font-size="14">Processor time in microseconds: server (dark), Redis (light); each operation has its own scale</text>`+"\n")
 	fmt.Fprintf(&out, `<text x="8" y="40" fill="#555555">%s</text>`+"\n", html.EscapeString(r.caption(points)))
 	for i, p := range points {
 		y := plotTop + i*(barHeight+barGap)
+		scale := (plotWidth - plotLabels - plotFigure) / longest[p.Operation]
 		server, redis := p.ServerMicros*scale, p.RedisMicros*scale
 		fmt.Fprintf(&out, `<text x="%d" y="%d" text-anchor="end">%s</text>`+"\n", plotLabels-8, y+barHeight-4, html.EscapeString(p.Operation+", "+p.Server))
 		fmt.Fprintf(&out, `<rect x="%d" y="%d" width="%.1f" height="%d" fill="#1f4e79"/>`+"\n", plotLabels, y, server, barHeight)

@@ -333,7 +333,7 @@ func agree(t *testing.T, a animal, name string, drive func(*driven, string) (boo
 	b.story()
 	arrived, printed := drive(newDriven(t), target)
 	story := b.story()
-	if len(story) == 0 { // the program was not got to ask, as on a machine with too much to do
+	if len(story) == 0 { // its page took no keys, as on a machine with too much to do
 		arrived, printed = drive(newDriven(t), target)
 		if story = b.story(); len(story) == 0 {
 			t.Fatalf("it asks for nothing:\n%.3000s", printed)

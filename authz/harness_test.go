@@ -55,6 +55,7 @@ type harness struct {
 
 	rehash    bool
 	handler   atomic.Pointer[authz.Server]
+	handling  *handling
 	transport *http.Transport
 	wire      func(http.RoundTripper) http.RoundTripper // is told what the transport carries, if set
 }
@@ -71,7 +72,7 @@ var masterKey = bytes.Repeat([]byte{7}, 32)
 
 func newHarness(t testing.TB, b setup) *harness {
 	t.Helper()
-	h := &harness{t: t, issuer: b.issuer, clock: &clock{now: time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)}, log: &syncBuffer{}, rehash: b.rehash}
+	h := &harness{t: t, issuer: b.issuer, clock: &clock{now: time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)}, log: &syncBuffer{}, rehash: b.rehash, handling: newHandling()}
 	if h.issuer == "" {
 		h.issuer = secureIssuer
 	}
@@ -153,7 +154,7 @@ func (h *harness) restart() {
 
 // listen serves on a free port. The transport dials that port for every host name.
 func (h *harness) listen() {
-	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { h.handler.Load().ServeHTTP(w, r) }))
+	server := httptest.NewUnstartedServer(h.handling.around(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { h.handler.Load().ServeHTTP(w, r) })))
 	server.Config.ErrorLog = slog.NewLogLogger(slog.NewTextHandler(h.log, nil), slog.LevelError)
 	if strings.HasPrefix(h.issuer, "https:") {
 		server.StartTLS()

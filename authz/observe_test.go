@@ -14,6 +14,7 @@ import (
 
 // sightings counts observations by what they say.
 type sightings struct {
+	ended  func() // waits for the handlers of what was answered
 	mu     sync.Mutex
 	counts map[string]int
 }
@@ -32,6 +33,7 @@ func (c *sightings) observe(o authz.Observation) {
 
 // taken returns the counts since the last call, as sorted lines.
 func (c *sightings) taken() string {
+	c.ended()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	var lines []string
@@ -47,6 +49,7 @@ func observed(t *testing.T, issuer string) (*harness, *sightings) {
 	t.Helper()
 	counts := &sightings{counts: map[string]int{}}
 	h := newHarness(t, setup{issuer: issuer, config: func(c *authz.Config) { c.Observe = counts.observe }})
+	counts.ended = h.handling.wait
 	counts.taken()
 	return h, counts
 }

@@ -20,6 +20,7 @@ type partKey struct{}
 
 // partsSeen records the parts of requests, each behind those that it is in, with its code.
 type partsSeen struct {
+	ended func() // waits for the handlers of what was answered
 	mu    sync.Mutex
 	lines []string
 }
@@ -45,6 +46,7 @@ func (p *partsSeen) request(_ http.ResponseWriter, r *http.Request) (context.Con
 // want compares what was seen since the last call, in the order in which it ended.
 func (p *partsSeen) want(t *testing.T, what string, lines ...string) {
 	t.Helper()
+	p.ended()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if !slices.Equal(p.lines, lines) {
@@ -59,8 +61,10 @@ func TestTraceParts(t *testing.T) {
 	t.Parallel()
 	seen := &partsSeen{}
 	h := newHarness(t, setup{config: func(c *authz.Config) { c.Trace = authz.Trace{Request: seen.request, Part: seen.part} }})
+	seen.ended = h.handling.wait
 	c := testClients()["native"]
 	held := h.tokens(c)
+	seen.ended()
 	seen.mu.Lock()
 	for _, want := range []string{"request > authorization > client", "request > authorization", "request /authorize", "request > password", "request > grant", "request > redeem > sign"} {
 		if !slices.Contains(seen.lines, want) {

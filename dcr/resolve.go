@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"gatehouse.example/storage"
@@ -39,9 +40,7 @@ func (cs *Clients) Resolve(ctx context.Context, id string) (storage.Client, erro
 	if err != nil {
 		return storage.Client{}, fmt.Errorf("dcr: client: %w", err)
 	}
-	client = detached(client)
-	cs.cache.put(client, now)
-	return client, nil
+	return cs.cache.keep(&client, now), nil
 }
 
 // maxIDLength bounds a client_id in bytes. The ids of registered clients have 22.
@@ -66,24 +65,37 @@ const (
 
 // cache holds clients that were found, for a short time. Unknown ids are never cached,
 // because requests choose them.
-type cache struct{ kept *generations[cached] }
+type cache struct{ kept *generations[*cached] }
 
 type cached struct {
 	client  storage.Client
-	fetched time.Time
+	fetched atomic.Int64 // in nanoseconds since 1970
 }
 
-func newCache() cache { return cache{newGenerations[cached](cacheSize, cacheBytes)} }
+func newCache() cache { return cache{newGenerations[*cached](cacheSize, cacheBytes)} }
 
 func (c cache) get(id string, now time.Time) (storage.Client, bool) {
 	entry, ok := c.kept.get(id)
-	age := now.Sub(entry.fetched)
+	if !ok {
+		return storage.Client{}, false
+	}
+	age := now.Sub(time.Unix(0, entry.fetched.Load()))
 	// If the clock was set back, the age is negative and the entry is not used.
-	return entry.client, ok && age >= 0 && age < cacheTime
+	return entry.client, age >= 0 && age < cacheTime
 }
 
-func (c cache) put(client storage.Client, now time.Time) {
-	c.kept.put(client.ID, cached{client, now}, int(weigh(client)))
+// keep keeps a client that was read, and returns it. If it is there already and was not changed, that
+// one is returned, and counts as read now.
+func (c cache) keep(client *storage.Client, now time.Time) storage.Client {
+	entry, ok := c.kept.get(client.ID)
+	if ok && client.Same(&entry.client) {
+		entry.fetched.Store(now.UnixNano())
+		return entry.client
+	}
+	entry = &cached{client: detached(*client)}
+	entry.fetched.Store(now.UnixNano())
+	c.kept.put(client.ID, entry, int(weigh(*client)))
+	return entry.client
 }
 
 // What is not text in the record of a client takes some weighsEmpty bytes, and each text

@@ -58,6 +58,40 @@ func TestResolveCaches(t *testing.T) {
 	f.assertResolves(t, "one", 1)
 }
 
+// TestCurrentIsKept: what a page has read is what is resolved for the next seconds, also if it was kept
+// before, and a change that another process made takes the place of what was kept.
+func TestCurrentIsKept(t *testing.T) {
+	f, ctx := newFixture(t, nil), context.Background()
+	f.create(t, "one")
+	current := func() storage.Client {
+		t.Helper()
+		client, err := f.Current(ctx, "one")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return client
+	}
+	current()
+	f.clock.advance(4 * time.Second)
+	current()
+	f.clock.advance(4 * time.Second)
+	f.assertResolves(t, "one", 0)
+	changed := current()
+	changed.Metadata.ClientName = "changed"
+	if err := f.store.UpdateClient(ctx, changed); err != nil {
+		t.Fatal(err)
+	}
+	if client, err := f.Resolve(ctx, "one"); err != nil || client.Metadata.ClientName != "one" {
+		t.Errorf("before it was read again: %q, %v", client.Metadata.ClientName, err)
+	}
+	if name := current().Metadata.ClientName; name != "changed" {
+		t.Errorf("a page has read %q", name)
+	}
+	if client, err := f.Resolve(ctx, "one"); err != nil || client.Metadata.ClientName != "changed" {
+		t.Errorf("after it was read again: %q, %v", client.Metadata.ClientName, err)
+	}
+}
+
 func TestResolveAfterRegistering(t *testing.T) {
 	f := newFixture(t, nil)
 	a := f.post(t, with(`"client_name":"Notes","token_endpoint_auth_method":"client_secret_post"`))

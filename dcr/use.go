@@ -31,9 +31,7 @@ func (cs *Clients) CurrentWith(read *storage.Reading, id string) func(context.Co
 		if err != nil {
 			return storage.Client{}, fmt.Errorf("dcr: client: %w", err)
 		}
-		client = detached(client)
-		cs.cache.put(client, cs.now())
-		return client, nil
+		return cs.cache.keep(&client, cs.now()), nil
 	}
 }
 

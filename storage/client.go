@@ -71,8 +71,26 @@ type Client struct {
 	// such client.
 	Removed *Removal `json:"removed,omitempty"`
 
-	version  Version
-	original *Client // as it was read: an update keeps parts of it
+	version Version
+	kept    *keptParts // of a client that was read
+}
+
+// keptParts are what an update of a client leaves as it was read.
+type keptParts struct {
+	id                                string
+	source                            ClientSource
+	software, network                 string
+	created, lastUsed, asked, expires time.Time
+}
+
+func (c *Client) parts() *keptParts {
+	return &keptParts{c.ID, c.Source, c.Software, c.Network, c.Created, c.LastUsed, c.Asked, c.Expires}
+}
+
+// in sets the parts in a client.
+func (k *keptParts) in(c *Client) {
+	c.ID, c.Source, c.Software, c.Network, c.Created = k.id, k.source, k.software, k.network, k.created
+	c.LastUsed, c.Asked, c.Expires = k.lastUsed, k.asked, k.expires
 }
 
 // Removal is when a client was removed, and why, for a client that comes back.
@@ -121,20 +139,22 @@ func (c Client) read(version Version, err error) (Client, error) {
 	if c.Removed != nil {
 		return Client{}, &RemovedError{*c.Removed}
 	}
-	stays := c
-	c.version, c.original = version, &stays
+	c.version, c.kept = version, c.parts()
 	return c, nil
+}
+
+// Same reports whether both were read from one record, which has not been written in between.
+func (c *Client) Same(other *Client) bool {
+	return c.version != Version{} && c.version == other.version && c.ID == other.ID
 }
 
 // UpdateClient replaces a client that was read before, or returns [ErrConflict]. Its id, source,
 // software, network, creation, use and end stay as they are.
 func (s *Store) UpdateClient(ctx context.Context, c Client) error {
-	if c.original == nil {
+	if c.kept == nil {
 		return fmt.Errorf("storage: update client: it was not read: %w", ErrConflict)
 	}
-	was := c.original
-	c.ID, c.Source, c.Software, c.Network, c.Created = was.ID, was.Source, was.Software, was.Network, was.Created
-	c.LastUsed, c.Asked, c.Expires = was.LastUsed, was.Asked, was.Expires
+	c.kept.in(&c)
 	c.Removed = nil
 	r := c.record()
 	r.listed = nil // it is listed already
@@ -262,10 +282,11 @@ const (
 // that stores a grant and still finds the client afterwards may rely on the grant being among
 // them.
 func (s *Store) RemoveClient(ctx context.Context, c Client, because string) error {
-	if c.original == nil {
+	if c.kept == nil {
 		return fmt.Errorf("storage: remove client: it was not read: %w", ErrConflict)
 	}
-	was, now := c.original, s.now()
+	was, now := Client{}, s.now()
+	c.kept.in(&was)
 	left := tombstone{was.ID, Removal{now.UTC().Truncate(time.Second), because}}
 	until := now.Add(removedTime)
 	if was.LastUsed.IsZero() {

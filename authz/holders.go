@@ -1,6 +1,9 @@
 package authz
 
-import "sync"
+import (
+	"strings"
+	"sync"
+)
 
 // holder is the person of a session.
 type holder struct{ userName, subject string }
@@ -37,5 +40,5 @@ func (h *holders) put(session string, who holder) {
 	if h.young == nil || len(h.young) >= maxHolders {
 		h.old, h.young = h.young, map[string]holder{}
 	}
-	h.young[session] = who
+	h.young[session] = holder{strings.Clone(who.userName), strings.Clone(who.subject)} // without the rest of a record
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 
 	"gatehouse.example/internal/appendjson"
+	"gatehouse.example/internal/readjson"
 )
 
 // Client is the client metadata of RFC 7591 section 2, an untrusted self-assertion of the
@@ -93,5 +94,31 @@ func (c Client) AppendJSON(dst []byte) ([]byte, error) {
 	o.TextIfAny("software_version", c.SoftwareVersion)
 	o.TextIfAny("application_type", c.ApplicationType)
 	o.FlagIfSet("dpop_bound_access_tokens", c.DPoPBoundAccessTokens)
+	return o.End()
+}
+
+// ReadJSON reads what [Client.AppendJSON] appended into c, which is zero, without reflection. It returns
+// what follows, and false for a text in another form: then [json.Unmarshal] may still read it. Strings
+// of c are parts of the text.
+func (c *Client) ReadJSON(text string) (rest string, ok bool) {
+	o := readjson.Begin(text)
+	o.List("redirect_uris", &c.RedirectURIs)
+	o.Text("token_endpoint_auth_method", &c.TokenEndpointAuthMethod)
+	o.Text("token_endpoint_auth_signing_alg", &c.TokenEndpointAuthSigningAlg)
+	o.List("grant_types", &c.GrantTypes)
+	o.List("response_types", &c.ResponseTypes)
+	o.Text("client_name", &c.ClientName)
+	o.Text("client_uri", &c.ClientURI)
+	o.Text("logo_uri", &c.LogoURI)
+	o.Text("scope", &c.Scope)
+	o.List("contacts", &c.Contacts)
+	o.Text("tos_uri", &c.TOSURI)
+	o.Text("policy_uri", &c.PolicyURI)
+	o.Text("jwks_uri", &c.JWKSURI)
+	o.Any("jwks", &c.JWKS)
+	o.Text("software_id", &c.SoftwareID)
+	o.Text("software_version", &c.SoftwareVersion)
+	o.Text("application_type", &c.ApplicationType)
+	o.Flag("dpop_bound_access_tokens", &c.DPoPBoundAccessTokens)
 	return o.End()
 }

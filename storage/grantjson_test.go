@@ -4,8 +4,6 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
-	"os"
-	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
@@ -91,38 +89,14 @@ func TestEveryFieldOfAGrant(t *testing.T) {
 // TestStoredGrantsAreParsed: the grants of every golden file are read as encoding/json reads them, and
 // those of the present form without it. Compact bodies are written again as they are.
 func TestStoredGrantsAreParsed(t *testing.T) {
-	files, err := filepath.Glob("testdata/records-*.json")
-	if err != nil {
-		t.Fatal(err)
-	}
 	parsed, compact := 0, 0
-	for _, file := range files {
-		raw, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		var records []struct {
-			Kind string `json:"kind"`
-			Data []byte `json:"data"`
-		}
-		if err := json.Unmarshal(raw, &records); err != nil {
-			t.Fatal(err)
-		}
-		for _, r := range records {
-			if r.Kind != kindGrant {
-				continue
-			}
-			header := headerLen
-			if r.Data[0] == sealedForm {
-				header = sealedLen
-			}
-			switch body := r.Data[header:]; {
-			case body[0] == compactBody:
-				strictly(t, body)
-				compact++
-			case sameGrant(t, body):
-				parsed++
-			}
+	for _, body := range storedBodies(t, kindGrant) {
+		switch {
+		case body[0] == compactBody:
+			strictly(t, body)
+			compact++
+		case sameGrant(t, body):
+			parsed++
 		}
 	}
 	if parsed == 0 || compact == 0 {

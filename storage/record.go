@@ -204,6 +204,8 @@ func encodeIn(f form, v any) (body []byte, err error) {
 		}
 	case Client:
 		body, err = v.appendJSON(make([]byte, 0, 640))
+	case Transaction:
+		body, err = v.appendJSON(make([]byte, 0, 640))
 	default:
 		return encode(v)
 	}
@@ -236,7 +238,7 @@ func (s *Store) decode(kind, id string, item Item, v any) error {
 	if to, ok := v.(*Grant); ok {
 		*to, err = grantOf(id, body)
 	} else {
-		err = json.Unmarshal(body, v)
+		err = unmarshal(body, v)
 	}
 	if err != nil {
 		return fmt.Errorf("storage: %s: %w: %w", kind, ErrRecord, err)

@@ -5,7 +5,6 @@ import (
 	"crypto/cipher"
 	"crypto/hkdf"
 	"crypto/sha256"
-	"encoding/json"
 	"fmt"
 	"io"
 )
@@ -29,7 +28,7 @@ func (s *Store) SealTransaction(t Transaction) ([]byte, error) {
 	if len(t.Access) > 0 {
 		t.Resources, t.Scopes = nil, nil // the release before does not open it
 	}
-	plain, err := json.Marshal(t)
+	plain, err := t.appendJSON(make([]byte, 0, 640))
 	if err != nil {
 		return nil, fmt.Errorf("storage: seal: %w", err)
 	}
@@ -66,7 +65,7 @@ func (s *Store) openTransaction(id string, browser SecretHash, sealed []byte) (T
 			continue
 		}
 		t := Transaction{}
-		if err := json.Unmarshal(plain, &t); err != nil || !s.now().Before(t.Expires) {
+		if err := unmarshal(plain, &t); err != nil || !s.now().Before(t.Expires) {
 			return Transaction{}, ErrNotFound // made by another release, or expired
 		}
 		t.ID, t.Browser, t.known = id, browser, true

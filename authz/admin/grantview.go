@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"strings"
 	"time"
 
 	"gatehouse.example/storage"
@@ -109,6 +110,6 @@ func (n *ClientNames) Of(ctx context.Context, clientID string) (string, error) {
 	if len(n.names) >= maxNames {
 		clear(n.names)
 	}
-	n.names[clientID] = client.Metadata.ClientName
-	return client.Metadata.ClientName, nil
+	n.names[clientID] = strings.Clone(client.Metadata.ClientName) // without the rest of the record
+	return n.names[clientID], nil
 }

@@ -226,11 +226,6 @@ func encode(v any) ([]byte, error) {
 
 // decode reads an item into v, which is zero.
 func (s *Store) decode(kind, id string, item Item, v any) error {
-	if value := s.known.of(kind, id, item); value != nil {
-		if err := s.ended(uint64At(item.Data[1:])); err != nil || copyTo(v, value) {
-			return err
-		}
-	}
 	body, err := s.body(kind, id, item)
 	if err != nil {
 		return err
@@ -243,7 +238,6 @@ func (s *Store) decode(kind, id string, item Item, v any) error {
 	if err != nil {
 		return fmt.Errorf("storage: %s: %w: %w", kind, ErrRecord, err)
 	}
-	s.known.learn(kind, id, item, v)
 	return nil
 }
 

@@ -92,7 +92,6 @@ type Store struct {
 	rand    io.Reader
 
 	networkMACs func() (*sync.Pool, error) // of hash.Hash, see [Store.NetworkName]
-	known       *known
 
 	writeTime   time.Duration // bounds a write with its retries
 	attemptTime time.Duration // bounds one attempt
@@ -113,7 +112,7 @@ func New(backend Backend, o Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{backend: backend, issuer: o.Issuer, sealer: sealer, now: o.Now, rand: o.Rand, mustSeal: o.MustSeal, known: newKnown()}
+	s := &Store{backend: backend, issuer: o.Issuer, sealer: sealer, now: o.Now, rand: o.Rand, mustSeal: o.MustSeal}
 	s.networkMACs = sync.OnceValues(s.newNetworkMACs)
 	s.writeTime = cmp.Or(o.WriteTime, defaultWriteTime)
 	s.attemptTime = s.writeTime * 35 / 100

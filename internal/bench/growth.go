@@ -127,8 +127,12 @@ func (t *target) addGrants(ctx context.Context, store *storage.Store, n int) err
 		group.Go(func() {
 			for i := int(next.Add(1) - 1); i < had+n && errs[w] == nil; i = int(next.Add(1) - 1) {
 				client := t.clients[i%len(t.clients)]
+				if i < len(t.clients) {
+					errs[w] = store.UseClient(ctx, client, store.Now()) // as whoever got a grant was used
+				}
 				t.held[i].client = client
-				t.held[i].token, errs[w] = addGrant(ctx, store, client, t.people[i%len(t.people)])
+				token, err := addGrant(ctx, store, client, t.people[i%len(t.people)])
+				t.held[i].token, errs[w] = token, cmp.Or(errs[w], err)
 			}
 		})
 	}

@@ -3,28 +3,39 @@ package strictjson_test
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"reflect"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"gatehouse.example/internal/strictjson"
 )
 
 // FuzzUnmarshal checks three properties of every accepted document: encoding/json accepts it too;
 // the untyped values are equal; and the typed values are equal after all names are removed that
-// differ from a known name in case only.
+// differ from a known name in case only. What has the syntax of JSON is what encoding/json takes, and a
+// struct that is filled without encoding/json gets what it gets otherwise, with the same error.
 func FuzzUnmarshal(f *testing.F) {
 	for _, seed := range []string{
 		`{"name":"a","redirect_uris":["b"],"count":1,"raw":{"A":1}}`,
 		`{"NAME":"a","keys":[{"kty":"1","KTY":"2"}],"by_name":{"A":{"Kty":"x"}}}`,
 		`{"name":"\ud83d\ude00","n\u0061me":1}`, `{"any":[1e400,-0,12345678901234567890]}`,
 		`{"self":{"self":{"extra":"1","shared":null}}}`, `[]`, `null`, ` "x" `, `{"\u0000":1}`, `{"":{"":{}}}`,
+		`{"name":null,"redirect_uris":["a",null,"\u00e9\"[],"],"raw": [1, {"a":null}] ,"count":true,"shared":"b"}`, `{"raw":null,"redirect_uris":null,"kty":"k"}`,
+		`{"redirect_uris":[ ],"count":false}`, `{"redirect_uris":["a",1]}`, `{"redirect_uris":"a"}`, `{"count":"true"}`, `{"name":true,"name":1}`,
+		``, `tru`, `truex`, `{"a":1,}`, `{"a"}`, `{,}`, `[1,]`, `[1 2]`, `01`, `1.`, `-`, `1e+`, `-0.5E-07`, `"\x"`, `"\u12g4"`, `"\ud800\u00`, `"\ud83d\u12"`, "\"\t\"", "[]\x00", `{}{}`, `"`, `"\`,
 	} {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		kept := bytes.Clone(data)
 		valid := strictjson.Valid(data, strictjson.Options{})
+		if syntax := utf8.Valid(data) && !json.Valid(data); syntax != errors.Is(valid, strictjson.ErrSyntax) && len(data) <= 64<<10 {
+			t.Fatalf("Valid says %v, encoding/json that its syntax is wrong: %t", valid, syntax)
+		}
+		sameTexts(t, data)
 		var got fuzzed
 		err := strictjson.Unmarshal(data, &got, strictjson.Options{})
 		if !bytes.Equal(kept, data) {
@@ -72,6 +83,59 @@ func sameWithoutInterface(t *testing.T, data []byte, want fuzzed) {
 	if err != nil || !reflect.DeepEqual([]any{got.base, got.Name, got.URIs, got.Count, got.Raw, got.Keys, got.ByName},
 		[]any{want.base, want.Name, want.URIs, want.Count, want.Raw, want.Keys, want.ByName}) {
 		t.Fatalf("%v: got %+v, with an interface %+v", err, got, want)
+	}
+}
+
+// texts is filled without encoding/json, and leftToJSON is not, because of a pointer.
+type texts struct {
+	base
+	Name  string          `json:"name"`
+	URIs  []string        `json:"redirect_uris"`
+	Raw   json.RawMessage `json:"raw"`
+	Flag  bool            `json:"count"`
+	Other kind            `json:"kty"`
+}
+
+type kind string
+
+type leftToJSON struct {
+	texts
+	Never *int `json:"never"`
+}
+
+func sameTexts(t *testing.T, data []byte) {
+	t.Helper()
+	var got texts
+	var want leftToJSON
+	err, wrong := strictjson.Unmarshal(data, &got, strictjson.Options{}), strictjson.Unmarshal(data, &want, strictjson.Options{})
+	if fmt.Sprint(err) != fmt.Sprint(wrong) && want.Never == nil && !bytes.Contains(data, []byte("never")) {
+		t.Fatalf("the error is %v, with encoding/json %v", err, wrong)
+	}
+	if refused := err != nil && !errors.Is(err, strictjson.ErrType); !reflect.DeepEqual(got, want.texts) && wrong == nil || refused && !reflect.DeepEqual(got, texts{}) {
+		t.Fatalf("got %+v, with encoding/json %+v", got, want.texts)
+	}
+}
+
+// TestFilledByJSON: fields behind a pointer and those with the option string are left to encoding/json.
+func TestFilledByJSON(t *testing.T) {
+	type Inner struct {
+		Kty string `json:"kty"`
+	}
+	var pointed struct{ *Inner }
+	var option struct {
+		Flag bool `json:"flag,string"`
+	}
+	for document, v := range map[string]any{`{"kty":"EC"}`: &pointed, `{"flag":"true"}`: &option} {
+		if err := strictjson.Unmarshal([]byte(document), v, strictjson.Options{}); err != nil {
+			t.Errorf("%s: %v", document, err)
+		}
+	}
+	if pointed.Inner == nil || pointed.Kty != "EC" || !option.Flag {
+		t.Errorf("got %+v and %+v", pointed, option)
+	}
+	option.Flag = false
+	if err := strictjson.Unmarshal([]byte(`{"flag":true}`), &option, strictjson.Options{}); err == nil {
+		t.Error("a flag was taken that is no string")
 	}
 }
 
@@ -145,4 +209,25 @@ func BenchmarkUnmarshal(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
+}
+
+func BenchmarkUnmarshalTexts(b *testing.B) {
+	data := []byte(`{"client_name":"A client","redirect_uris":["http://127.0.0.1:33418/callback"],"token_endpoint_auth_method":"none",` +
+		`"grant_types":["authorization_code","refresh_token"],"response_types":["code"],"unknown":{"a":[1,2]}}`)
+	b.ReportAllocs()
+	for b.Loop() {
+		var d metadata
+		if err := strictjson.Unmarshal(data, &d, strictjson.Options{}); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+type metadata struct {
+	Name   string   `json:"client_name"`
+	URIs   []string `json:"redirect_uris"`
+	Method string   `json:"token_endpoint_auth_method"`
+	Grants []string `json:"grant_types"`
+	Types  []string `json:"response_types"`
+	Bound  bool     `json:"bound"`
 }

@@ -1,9 +1,11 @@
 package strictjson
 
 import (
+	"cmp"
 	"encoding"
 	"encoding/json"
 	"reflect"
+	"slices"
 	"strings"
 	"sync"
 	"unicode"
@@ -12,18 +14,30 @@ import (
 // shape describes the members or elements that a JSON value has according to a Go type. The
 // zero shape allows any member names and values.
 type shape struct {
-	fields  map[string]reflect.Type // of a struct, by exact member name
-	element reflect.Type            // of a map, slice or array
+	fields  *fields      // of a struct
+	element reflect.Type // of a map, slice or array
 }
 
-// member returns the type of a member, nil if it is not known, and whether the name is allowed
-// to match.
-func (s shape) member(name []byte) (t reflect.Type, known bool) {
+// fields are those of a struct that a document can fill.
+type fields struct {
+	byName   map[string]member // by exact member name
+	fillable bool              // each of them can be filled without encoding/json
+}
+
+// member is a field of a struct, or the elements of another value, with the type that they have.
+type member struct {
+	t     reflect.Type
+	index []int // of the field
+	way   way
+}
+
+// member returns a member, zero if it is not known, and whether the name is allowed to match.
+func (s shape) member(name []byte) (m member, known bool) {
 	if s.fields == nil {
-		return s.element, true
+		return member{t: s.element}, true
 	}
-	t, known = s.fields[string(name)]
-	return t, known
+	m, known = s.fields.byName[string(name)]
+	return m, known
 }
 
 // maxIndirections bounds the pointers that are followed, because a type may be a pointer to
@@ -60,17 +74,17 @@ func decodesItself(t reflect.Type) bool {
 // only, and a document may have thousands of small objects of one type.
 var fieldCache sync.Map
 
-func knownFields(t reflect.Type) map[string]reflect.Type {
+func knownFields(t reflect.Type) *fields {
 	if known, ok := fieldCache.Load(t); ok {
-		return known.(map[string]reflect.Type)
+		return known.(*fields)
 	}
 	known, _ := fieldCache.LoadOrStore(t, fieldsOf(t))
-	return known.(map[string]reflect.Type)
+	return known.(*fields)
 }
 
 // field is a candidate for a member name.
 type field struct {
-	t      reflect.Type
+	member
 	tagged bool
 	count  int // number of equivalent candidates
 }
@@ -87,19 +101,35 @@ func (f field) better(other field) field {
 	return f
 }
 
+// embedded is a struct in another one: the index of its field, whether there is a pointer on the way,
+// and how often it is embedded.
+type embedded struct {
+	index   []int
+	pointer bool
+	count   int
+}
+
+// wayOf returns how a field at a place is filled.
+func (at embedded) wayOf(f reflect.StructField) way {
+	if _, options, _ := strings.Cut(f.Tag.Get("json"), ","); at.pointer || strings.Contains(options, "string") {
+		return wayNone
+	}
+	return wayOf(f.Type)
+}
+
 // fieldsOf returns the fields of a struct by the member names that encoding/json uses. It
 // follows the same rules for embedded structs: of several fields with one name it takes the
 // shallowest, then the one whose name comes from a tag, and none if that leaves several.
-func fieldsOf(t reflect.Type) map[string]reflect.Type {
+func fieldsOf(t reflect.Type) *fields {
 	decided := map[string]field{}
 	visited := map[reflect.Type]bool{}
-	for level := map[reflect.Type]int{t: 1}; len(level) > 0; {
-		deeper := map[reflect.Type]int{}
+	for level := map[reflect.Type]embedded{t: {count: 1}}; len(level) > 0; {
+		deeper := map[reflect.Type]embedded{}
 		names := map[string]field{}
-		for t, count := range level {
+		for t, at := range level {
 			if !visited[t] {
 				visited[t] = true
-				collect(t, count, names, deeper)
+				collect(t, at, names, deeper)
 			}
 		}
 		for name, f := range names {
@@ -109,18 +139,18 @@ func fieldsOf(t reflect.Type) map[string]reflect.Type {
 		}
 		level = deeper
 	}
-	known := make(map[string]reflect.Type, len(decided))
+	known := &fields{byName: make(map[string]member, len(decided)), fillable: true}
 	for name, f := range decided {
 		if f.count == 1 {
-			known[name] = f.t
+			known.byName[name] = f.member
+			known.fillable = known.fillable && f.way != wayNone
 		}
 	}
 	return known
 }
 
-// collect adds the fields of a struct, which is embedded count times, to names, and the structs
-// that it embeds to deeper.
-func collect(t reflect.Type, count int, names map[string]field, deeper map[reflect.Type]int) {
+// collect adds the fields of a struct at a place to names, and the structs that it embeds to deeper.
+func collect(t reflect.Type, at embedded, names map[string]field, deeper map[reflect.Type]embedded) {
 	for i := range t.NumField() {
 		f := t.Field(i)
 		inner := f.Type
@@ -132,14 +162,13 @@ func collect(t reflect.Type, count int, names map[string]field, deeper map[refle
 			continue
 		}
 		name := tagName(tag)
+		index := append(slices.Clone(at.index), i)
 		if name == "" && f.Anonymous && inner.Kind() == reflect.Struct {
-			deeper[inner] += count
+			deeper[inner] = embedded{index, at.pointer || f.Type != inner, deeper[inner].count + at.count}
 			continue
 		}
-		found := field{t: f.Type, tagged: name != "", count: count}
-		if name == "" {
-			name = f.Name
-		}
+		found := field{member: member{f.Type, index, at.wayOf(f)}, tagged: name != "", count: at.count}
+		name = cmp.Or(name, f.Name)
 		names[name] = names[name].better(found)
 	}
 }

@@ -103,7 +103,10 @@ func (o Options) withDefaults() Options {
 // v partly filled. Interfaces inside v must be nil: exact names are not enforced for values that
 // they point to.
 func Unmarshal(data []byte, v any, o Options) error {
-	exact, err := check(data, reflect.TypeOf(v), o)
+	if filled, err := fill(data, v, o); filled || err != nil {
+		return err
+	}
+	exact, err := check(data, reflect.TypeOf(v), o, nil)
 	if err != nil {
 		return err
 	}
@@ -117,13 +120,14 @@ func Unmarshal(data []byte, v any, o Options) error {
 
 // Valid checks data without decoding it: everything that [Unmarshal] checks except types.
 func Valid(data []byte, o Options) error {
-	_, err := check(data, nil, o)
+	_, err := check(data, nil, o, nil)
 	return err
 }
 
 // check returns data in which the names of members that t does not have are replaced so that they
-// match no field, or the reason why data is refused.
-func check(data []byte, t reflect.Type, o Options) ([]byte, error) {
+// match no field, or the reason why data is refused. If into is not nil, it is filled, and the names
+// stay.
+func check(data []byte, t reflect.Type, o Options, into *filling) ([]byte, error) {
 	o = o.withDefaults()
 	if len(data) > o.MaxBytes {
 		return nil, &Error{Err: ErrTooLarge, Reason: fmt.Sprintf("more than %d bytes", o.MaxBytes)}
@@ -132,11 +136,11 @@ func check(data []byte, t reflect.Type, o Options) ([]byte, error) {
 		// RFC 8259 section 8.1: text MUST be encoded using UTF-8.
 		return nil, &Error{Err: ErrText, Reason: "invalid UTF-8"}
 	}
-	if !json.Valid(data) {
-		return nil, syntaxError(data)
-	}
-	w := walker{data: data, maxDepth: o.MaxDepth, target: -1, path: make([]step, 0, 4), names: make([][]byte, 0, 16)}
-	if err := w.value(t); err != nil {
+	w := walker{data: data, maxDepth: o.MaxDepth, target: -1, path: make([]step, 0, 4), names: make([][]byte, 0, 16), filling: into}
+	if err := w.document(t); err != nil {
+		if err == errSyntax || !json.Valid(data) { // a document that is none has no other fault
+			err = syntaxError(data)
+		}
 		return nil, err
 	}
 	if w.exact != nil {

@@ -6,17 +6,17 @@ import (
 	"reflect"
 	"strconv"
 	"strings"
-	"unicode/utf16"
 )
 
-// walker walks through a document that is valid JSON together with the Go type that it will be
-// decoded into. The type is nil where any member name is allowed.
+// walker walks through a document together with the Go type that it will be decoded into. The type
+// is nil where any member name is allowed.
 type walker struct {
 	data     []byte
 	pos      int
 	maxDepth int
 	path     []step
 	names    [][]byte // of all open objects, innermost last
+	filling  *filling // is given the members of the outermost object, in place of exact; may be nil
 	// exact is data with the names that must not match overwritten; nil if there are none.
 	exact []byte
 	// target is the offset of a byte; found is the path of the innermost value with it.
@@ -30,6 +30,21 @@ type step struct {
 	index int
 }
 
+// document walks through the only value of the data.
+func (w *walker) document(t reflect.Type) error {
+	w.space()
+	if w.filling != nil && w.peek() != '{' {
+		w.filling.misfits = true
+	}
+	if err := w.value(t); err != nil {
+		return err
+	}
+	if w.space(); w.pos < len(w.data) {
+		return errSyntax
+	}
+	return nil
+}
+
 func (w *walker) value(t reflect.Type) error {
 	w.space()
 	begin := w.pos
@@ -41,7 +56,7 @@ func (w *walker) value(t reflect.Type) error {
 }
 
 func (w *walker) inside(t reflect.Type) error {
-	switch w.data[w.pos] {
+	switch w.peek() {
 	case '{':
 		return w.object(t)
 	case '[':
@@ -50,8 +65,8 @@ func (w *walker) inside(t reflect.Type) error {
 		_, _, err := w.text()
 		return err
 	}
-	for w.pos < len(w.data) && !strings.ContainsRune(",]} \t\r\n", rune(w.data[w.pos])) {
-		w.pos++
+	if !w.scalar() {
+		return errSyntax
 	}
 	return nil
 }
@@ -63,7 +78,7 @@ func (w *walker) object(t reflect.Type) error {
 	more, err := w.enter('}')
 	for more && err == nil {
 		if seen, err = w.member(shape, first, seen); err == nil {
-			more = w.next('}')
+			more, err = w.next('}')
 		}
 	}
 	w.names = w.names[:first]
@@ -95,13 +110,19 @@ func (w *walker) member(shape shape, first int, seen map[string]bool) (map[strin
 		return nil, err
 	}
 	inner, known := shape.member(name)
-	if !known {
-		w.overwrite(begin, end)
+	if w.space(); !w.take(':') {
+		return nil, errSyntax
 	}
 	w.space()
-	w.pos++ // the colon
-	if err := w.value(inner); err != nil {
+	value := w.pos
+	if err := w.value(inner.t); err != nil {
 		return nil, err
+	}
+	switch {
+	case known && w.filling != nil && len(w.path) == 1:
+		w.filling.set(inner, w.data[value:w.pos])
+	case !known && w.filling == nil:
+		w.overwrite(begin, end)
 	}
 	w.path = w.path[:len(w.path)-1]
 	return seen, nil
@@ -149,81 +170,9 @@ func (w *walker) array(t reflect.Type) error {
 			return err
 		}
 		w.path = w.path[:len(w.path)-1]
-		more = w.next(']')
+		more, err = w.next(']')
 	}
 	return err
-}
-
-// enter moves past the opening bracket and reports whether the object or array has elements.
-func (w *walker) enter(closing byte) (bool, error) {
-	// RFC 8259 section 9: an implementation may set limits on the depth of nesting.
-	if len(w.path) >= w.maxDepth {
-		return false, w.fail(ErrTooDeep, "more than "+strconv.Itoa(w.maxDepth)+" levels")
-	}
-	w.pos++
-	w.space()
-	if w.data[w.pos] == closing {
-		w.pos++
-		return false, nil
-	}
-	return true, nil
-}
-
-// next moves past a comma or the closing bracket and reports whether it was a comma.
-func (w *walker) next(closing byte) bool {
-	w.space()
-	w.pos++
-	return w.data[w.pos-1] != closing
-}
-
-func (w *walker) space() {
-	for w.pos < len(w.data) {
-		switch w.data[w.pos] {
-		case ' ', '\t', '\r', '\n':
-			w.pos++
-		default:
-			return
-		}
-	}
-}
-
-// text moves past a string and returns the bytes between its quotes.
-func (w *walker) text() (raw []byte, escaped bool, err error) {
-	begin := w.pos + 1
-	for w.pos++; w.data[w.pos] != '"'; w.pos++ {
-		if w.data[w.pos] != '\\' {
-			continue
-		}
-		escaped = true
-		w.pos++
-		if w.data[w.pos] == 'u' && !w.codePoint() {
-			// RFC 7493 section 2.1: strings MUST NOT include code points that identify surrogates.
-			return nil, true, w.fail(ErrText, "a lone surrogate")
-		}
-	}
-	raw = w.data[begin:w.pos]
-	w.pos++
-	return raw, escaped, nil
-}
-
-// codePoint moves past the digits of a \u escape, or of two that are a pair, to the last digit.
-// It reports whether they are a Unicode scalar value.
-func (w *walker) codePoint() bool {
-	unit := w.hex()
-	if !utf16.IsSurrogate(unit) {
-		return true
-	}
-	if w.data[w.pos+1] != '\\' || w.data[w.pos+2] != 'u' {
-		return false
-	}
-	w.pos += 2
-	return utf16.DecodeRune(unit, w.hex()) != '\uFFFD'
-}
-
-func (w *walker) hex() rune {
-	n, _ := strconv.ParseUint(string(w.data[w.pos+1:w.pos+5]), 16, 16)
-	w.pos += 4
-	return rune(n)
 }
 
 func unquote(quoted []byte) []byte {

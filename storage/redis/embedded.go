@@ -1,39 +1,42 @@
 package redis
 
 import (
+	"bytes"
 	"context"
-	"errors"
+	"encoding/binary"
 	"fmt"
 	"strings"
 	"sync"
 	"time"
 
-	"github.com/alicebob/miniredis/v2"
 	goredis "github.com/redis/go-redis/v9"
 
 	"gatehouse.example/storage"
 )
 
-// embedded is a [storage.Backend] over a Redis inside this process. It listens on no port and has
-// no connections: values are read and written directly, one command at a time as in every Redis.
-// A script would take a hundred times as long. Indexes are kept outside of it, because it sorts a
-// whole set for each page.
+// embedded is a [storage.Backend] in the memory of this process, for servers that need no Redis. It
+// does one command at a time, as every Redis.
 type embedded struct {
-	server      *miniredis.Miniredis
 	now         func() time.Time
 	onRoundTrip func()
 
 	mu      sync.Mutex
 	closed  bool
-	last    time.Time // the time up to which the server's clock has run
-	ends    list      // the seconds in which items end, or would have ended
+	items   map[string]held
+	swept   time.Time // when items that had ended were last removed
+	ends    list      // the ends of items, see endOf
 	indexes map[string]*list
 	pools   *storage.Pools
 }
 
-// tickTime is the shortest time between two runs of the embedded server's clock. Each run looks
-// at every key, so it runs only when some item may have ended. An item may live a little longer
-// than it must, and never shorter.
+// held is an item as it is kept. Its data is never changed.
+type held struct {
+	storage.Item
+	ends time.Time // zero for an item without an end
+}
+
+// tickTime is the shortest time between two searches for items that have ended. Until then they only
+// take memory.
 const tickTime = time.Second
 
 func openEmbedded(ctx context.Context, o Options) (storage.Backend, error) {
@@ -45,13 +48,13 @@ func openEmbedded(ctx context.Context, o Options) (storage.Backend, error) {
 		return nil, fmt.Errorf("storage/redis: open: %w", err)
 	}
 	return &embedded{
-		server: miniredis.NewMiniRedis(), now: now, onRoundTrip: o.OnRoundTrip, last: now(), indexes: map[string]*list{},
+		now: now, onRoundTrip: o.OnRoundTrip, swept: now(), items: map[string]held{}, indexes: map[string]*list{},
 		pools: storage.NewPools(now),
 	}, nil
 }
 
 // do runs one command. It has no deadline, because a command cannot hang and a busy machine would
-// miss one. The server's clock, which does not run by itself, is set first.
+// miss one.
 func (e *embedded) do(ctx context.Context, what string, command func(now time.Time) error) error {
 	if err := ctx.Err(); err != nil {
 		return readError(what, certain(err))
@@ -65,48 +68,52 @@ func (e *embedded) do(ctx context.Context, what string, command func(now time.Ti
 		return readError(what, goredis.ErrClosed)
 	}
 	now := e.now()
-	e.catchUp(now)
+	e.sweep(now)
 	return command(now)
 }
 
-func (e *embedded) catchUp(now time.Time) {
-	elapsed := now.Sub(e.last)
-	if elapsed < tickTime {
+// sweep removes the items that have ended.
+func (e *embedded) sweep(now time.Time) {
+	if now.Sub(e.swept) < tickTime {
 		return
 	}
-	over := e.ends.upTo(second(now))
-	if len(over) == 0 {
-		return
-	}
-	e.last = now
-	e.server.FastForward(elapsed)
-	for _, end := range over {
+	e.swept = now
+	for _, end := range e.ends.upTo(second(now) + "\xff") { // no key begins with that byte
 		e.ends.remove(end)
+		delete(e.items, end[secondLen:])
 	}
 }
 
-// second returns the second of a time as a string that sorts by time.
-func second(at time.Time) string { return fmt.Sprintf("%016x", uint64(max(at.Unix(), 0))) }
+// endOf returns the entry of an item in the list of ends: the second by which it has ended, and its
+// key.
+func endOf(at time.Time, key string) string { return second(at.Add(time.Second)) + key }
 
-// value returns the item under a key, the zero Item if there is none.
-func (e *embedded) value(key string) (storage.Item, error) {
-	value, err := e.server.Get(key)
-	switch {
-	case errors.Is(err, miniredis.ErrKeyNotFound):
-		return storage.Item{}, nil
-	case err != nil:
-		return storage.Item{}, fmt.Errorf("storage/redis: %w: %w", storage.ErrRecord, err)
+const secondLen = 8
+
+// second returns the second of a time as a string that sorts by time.
+func second(at time.Time) string {
+	var s [secondLen]byte
+	binary.BigEndian.PutUint64(s[:], uint64(max(at.Unix(), 0)))
+	return string(s[:])
+}
+
+// item returns the item under a key, the zero Item if there is none. Its data must not be changed.
+func (e *embedded) item(key string, now time.Time) storage.Item {
+	h := e.items[key]
+	if !h.ends.IsZero() && !now.Before(h.ends) {
+		return storage.Item{}
 	}
-	return decodeItem(value)
+	return h.Item
 }
 
 // Get implements [storage.Backend].
 func (e *embedded) Get(ctx context.Context, key string) (item storage.Item, err error) {
-	err = e.do(ctx, "get", func(time.Time) (err error) {
-		if item, err = e.value(key); err == nil && item.Version == (storage.Version{}) {
-			err = storage.ErrNotFound
+	err = e.do(ctx, "get", func(now time.Time) error {
+		if item = e.item(key, now); item.Version == (storage.Version{}) {
+			return storage.ErrNotFound
 		}
-		return err
+		item.Data = bytes.Clone(item.Data)
+		return nil
 	})
 	return item, err
 }
@@ -114,11 +121,12 @@ func (e *embedded) Get(ctx context.Context, key string) (item storage.Item, err 
 // GetMany implements [storage.Backend].
 func (e *embedded) GetMany(ctx context.Context, keys []string) ([]storage.Item, error) {
 	items := make([]storage.Item, len(keys))
-	err := e.do(ctx, "get many", func(time.Time) (err error) {
-		for i := 0; i < len(keys) && err == nil; i++ {
-			items[i], err = e.value(keys[i])
+	err := e.do(ctx, "get many", func(now time.Time) error {
+		for i, key := range keys {
+			items[i] = e.item(key, now)
+			items[i].Data = bytes.Clone(items[i].Data)
 		}
-		return err
+		return nil
 	})
 	if err != nil {
 		return nil, err
@@ -134,13 +142,12 @@ func (e *embedded) Put(ctx context.Context, put storage.Put) (item storage.Item,
 	if put.Confirmation {
 		return storage.Item{Data: put.Data, Version: put.Operation}, nil
 	}
-	err = e.do(ctx, "put", func(now time.Time) (err error) {
+	err = e.do(ctx, "put", func(now time.Time) error {
 		for _, l := range put.Listed {
 			e.index(l.Index).add(l.Entry)
 		}
-		if item, err = e.value(put.Key); err != nil {
-			return err
-		}
+		item = e.item(put.Key, now)
+		item.Data = bytes.Clone(item.Data)
 		switch {
 		case item.Version == put.Operation:
 			return nil
@@ -151,20 +158,28 @@ func (e *embedded) Put(ctx context.Context, put storage.Put) (item storage.Item,
 			return storage.ErrConflict
 		}
 		item = storage.Item{Data: put.Data, Version: put.Operation}
-		return e.set(put, now)
+		e.set(put, now)
+		return nil
 	})
 	return item, err
 }
 
-// set stores an item. Its lifetime is counted from the last run of the server's clock, so the
-// time since then is added.
-func (e *embedded) set(put storage.Put, now time.Time) error {
-	if err := e.server.Set(put.Key, string(put.Operation[:])+string(put.Data)); err != nil || put.TTL == 0 {
-		return err
+// set stores an item in place of the one that is there.
+func (e *embedded) set(put storage.Put, now time.Time) {
+	e.unlistEnd(put.Key)
+	h := held{Item: storage.Item{Data: bytes.Clone(put.Data), Version: put.Operation}}
+	if put.TTL != 0 {
+		h.ends = now.Add(put.TTL)
+		e.ends.add(endOf(h.ends, put.Key))
 	}
-	e.server.SetTTL(put.Key, put.TTL+max(now.Sub(e.last), 0))
-	e.ends.add(second(now.Add(put.TTL + time.Second)))
-	return nil
+	e.items[put.Key] = h
+}
+
+// unlistEnd removes the end of the item under a key from the list.
+func (e *embedded) unlistEnd(key string) {
+	if h := e.items[key]; !h.ends.IsZero() {
+		e.ends.remove(endOf(h.ends, key))
+	}
 }
 
 // Room implements [storage.Backend]: the memory of this process is not bounded.
@@ -176,7 +191,8 @@ func (e *embedded) Lineage(context.Context) (storage.Lineage, error) { return ""
 // Delete implements [storage.Backend].
 func (e *embedded) Delete(ctx context.Context, key string) error {
 	return e.do(ctx, "delete", func(time.Time) error {
-		e.server.Del(key)
+		e.unlistEnd(key)
+		delete(e.items, key)
 		return nil
 	})
 }
@@ -232,9 +248,9 @@ func (e *embedded) index(name string) *list {
 
 // Scan implements [storage.Backend]. Everything is one page.
 func (e *embedded) Scan(ctx context.Context, prefix, _ string, _ int) (keys []string, next string, err error) {
-	err = e.do(ctx, "scan", func(time.Time) error {
-		for _, key := range e.server.Keys() {
-			if strings.HasPrefix(key, prefix) {
+	err = e.do(ctx, "scan", func(now time.Time) error {
+		for key := range e.items {
+			if strings.HasPrefix(key, prefix) && e.item(key, now).Version != (storage.Version{}) {
 				keys = append(keys, key)
 			}
 		}
@@ -261,6 +277,6 @@ func (e *embedded) Close() error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.closed = true
-	e.server.Close()
+	e.items, e.ends, e.indexes = nil, list{}, nil
 	return nil
 }

@@ -1,7 +1,6 @@
 package authz
 
 import (
-	"context"
 	"fmt"
 	"net/http"
 	"runtime/debug"
@@ -10,6 +9,7 @@ import (
 	"time"
 
 	"gatehouse.example/internal/fair"
+	"gatehouse.example/internal/limited"
 	"gatehouse.example/internal/requestid"
 	"gatehouse.example/metadata"
 	"gatehouse.example/templates/language"
@@ -167,8 +167,8 @@ type timely struct {
 
 func (t timely) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body := begin(r)
-	ctx, cancel := context.WithTimeout(r.Context(), t.within)
-	defer cancel()
+	ctx := limited.Within(r.Context(), t.within)
+	defer ctx.End()
 	r = r.WithContext(ctx)
 	r.Body = body
 	t.next.ServeHTTP(w, r)

@@ -3,15 +3,17 @@ package storage
 import (
 	"context"
 	"iter"
+
+	"gatehouse.example/internal/limited"
 )
 
 // pageSize is how many entries of an index are read at once.
 const pageSize = 100
 
 func (s *Store) indexRemove(ctx context.Context, index, entry string) error {
-	limited := within(ctx, s.attemptTime)
-	defer limited.end()
-	if err := s.backend.IndexRemove(limited, index, entry); err != nil {
+	attempt := limited.Within(ctx, s.attemptTime)
+	defer attempt.End()
+	if err := s.backend.IndexRemove(attempt, index, entry); err != nil {
 		return unavailable("index", err)
 	}
 	return nil
@@ -41,9 +43,9 @@ func (s *Store) indexed(ctx context.Context, index string) iter.Seq2[string, err
 }
 
 func (s *Store) indexPage(ctx context.Context, index, after string, limit int) ([]string, error) {
-	limited := within(ctx, s.attemptTime)
-	defer limited.end()
-	page, err := s.backend.IndexPage(limited, index, after, limit)
+	attempt := limited.Within(ctx, s.attemptTime)
+	defer attempt.End()
+	page, err := s.backend.IndexPage(attempt, index, after, limit)
 	if err != nil {
 		return nil, unavailable("index", err)
 	}
@@ -51,9 +53,9 @@ func (s *Store) indexPage(ctx context.Context, index, after string, limit int) (
 }
 
 func (s *Store) indexLen(ctx context.Context, index string) (int, error) {
-	limited := within(ctx, s.attemptTime)
-	defer limited.end()
-	n, err := s.backend.IndexLen(limited, index)
+	attempt := limited.Within(ctx, s.attemptTime)
+	defer attempt.End()
+	n, err := s.backend.IndexLen(attempt, index)
 	if err != nil {
 		return 0, unavailable("index", err)
 	}

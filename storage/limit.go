@@ -7,6 +7,8 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"time"
+
+	"gatehouse.example/internal/limited"
 )
 
 // Count is one count of a rate (GCRA), and what one operation does to it. A count owes a time: that
@@ -57,13 +59,13 @@ type Counted struct {
 // takes over. Names do not appear in the database: there they are MACs under the first master key.
 // An error wraps [ErrUnavailable]; then it may or may not have been applied.
 func (s *Store) Count(ctx context.Context, c Counting) (Counted, error) {
-	limited := within(ctx, s.attemptTime)
-	defer limited.end()
+	attempt := limited.Within(ctx, s.attemptTime)
+	defer attempt.End()
 	named, err := s.countNames(c.Counts)
 	if err != nil {
 		return Counted{}, err
 	}
-	done, err := s.backend.Count(limited, Counting{Pool: c.Pool, Counts: named})
+	done, err := s.backend.Count(attempt, Counting{Pool: c.Pool, Counts: named})
 	if err != nil {
 		return Counted{}, unavailable("count", err)
 	}

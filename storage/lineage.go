@@ -8,6 +8,8 @@ import (
 	"io"
 	"strings"
 	"time"
+
+	"gatehouse.example/internal/limited"
 )
 
 // lineageAttempts bounds how often a write is repeated because another lineage answers.
@@ -32,9 +34,9 @@ func (s *Store) onLineage(ctx context.Context, lineage Lineage, write func(Linea
 }
 
 func (s *Store) lineage(ctx context.Context) (Lineage, error) {
-	limited := within(ctx, s.attemptTime)
-	defer limited.end()
-	l, err := s.backend.Lineage(limited)
+	attempt := limited.Within(ctx, s.attemptTime)
+	defer attempt.End()
+	l, err := s.backend.Lineage(attempt)
 	if err != nil {
 		return "", unavailable("lineage", err)
 	}

@@ -8,6 +8,8 @@ import (
 	"iter"
 	"strconv"
 	"time"
+
+	"gatehouse.example/internal/limited"
 )
 
 // Lists are ordered by time: an entry is a time in seconds as eight hexadecimal digits,
@@ -103,9 +105,9 @@ func (s *Store) removeGone(ctx context.Context, index, entry, item string) error
 
 // exists reports whether there is an item, expired or not.
 func (s *Store) exists(ctx context.Context, item string) (bool, error) {
-	limited := within(ctx, s.attemptTime)
-	defer limited.end()
-	_, err := s.backend.Get(limited, item)
+	attempt := limited.Within(ctx, s.attemptTime)
+	defer attempt.End()
+	_, err := s.backend.Get(attempt, item)
 	switch {
 	case errors.Is(err, ErrNotFound):
 		return false, nil

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+
+	"gatehouse.example/internal/limited"
 )
 
 // Page is some records of a list, the newest first.
@@ -95,9 +97,9 @@ func (s *Store) forgetGone(ctx context.Context, index, entry string) {
 }
 
 func (s *Store) indexPageBefore(ctx context.Context, index, before string, limit int) ([]string, error) {
-	limited := within(ctx, s.attemptTime)
-	defer limited.end()
-	page, err := s.backend.IndexPageBefore(limited, index, before, limit)
+	attempt := limited.Within(ctx, s.attemptTime)
+	defer attempt.End()
+	page, err := s.backend.IndexPageBefore(attempt, index, before, limit)
 	if err != nil {
 		return nil, unavailable("index", err)
 	}

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io"
 	"time"
+
+	"gatehouse.example/internal/limited"
 )
 
 // slack is how long a key outlives its record: expiry is decided by the record, the key's
@@ -32,9 +34,9 @@ func (s *Store) read(ctx context.Context, kind, id string, v any) (Version, erro
 
 // get returns the item under kind and id.
 func (s *Store) get(ctx context.Context, kind, id string) (Item, error) {
-	limited := within(ctx, s.attemptTime)
-	defer limited.end()
-	item, err := s.backend.Get(limited, key(kind, id))
+	attempt := limited.Within(ctx, s.attemptTime)
+	defer attempt.End()
+	item, err := s.backend.Get(attempt, key(kind, id))
 	if err != nil {
 		return Item{}, s.fault("read", kind, id, err)
 	}
@@ -167,9 +169,9 @@ func (s *Store) Retries() int64 { return s.retries.Load() }
 
 // attempt sends an operation once.
 func (s *Store) attempt(ctx context.Context, put Put) (Item, error) {
-	limited := within(ctx, s.attemptTime)
-	defer limited.end()
-	return s.backend.Put(limited, put)
+	attempt := limited.Within(ctx, s.attemptTime)
+	defer attempt.End()
+	return s.backend.Put(attempt, put)
 }
 
 // settled reports whether the error of a repeated write determines its outcome.

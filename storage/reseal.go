@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"gatehouse.example/internal/limited"
 )
 
 // Resealed counts the records that [Store.Reseal] met.
@@ -54,9 +56,9 @@ func (s *Store) Reseal(ctx context.Context, progress func(Resealed)) (Resealed, 
 
 // scan returns some keys of records.
 func (s *Store) scan(ctx context.Context, cursor string) (keys []string, next string, err error) {
-	limited := within(ctx, s.attemptTime)
-	defer limited.end()
-	if keys, next, err = s.backend.Scan(limited, KeyPrefix, cursor, manyAtOnce); err != nil {
+	attempt := limited.Within(ctx, s.attemptTime)
+	defer attempt.End()
+	if keys, next, err = s.backend.Scan(attempt, KeyPrefix, cursor, manyAtOnce); err != nil {
 		return nil, "", unavailable("scan", err)
 	}
 	return keys, next, nil

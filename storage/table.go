@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"gatehouse.example/internal/limited"
 )
 
 // The two kinds of public records. All other records are sealed where there are master keys.
@@ -153,9 +155,9 @@ const manyAtOnce = 250
 // getMany reads items, zero where there is none.
 func (s *Store) getMany(ctx context.Context, keys []string) (items []Item, err error) {
 	for chunk := range slices.Chunk(keys, manyAtOnce) {
-		limited := within(ctx, s.attemptTime)
-		some, err := s.backend.GetMany(limited, chunk)
-		limited.end()
+		attempt := limited.Within(ctx, s.attemptTime)
+		some, err := s.backend.GetMany(attempt, chunk)
+		attempt.End()
 		if err != nil {
 			return nil, unavailable("read", err)
 		}

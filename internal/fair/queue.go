@@ -8,6 +8,8 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+
+	"gatehouse.example/internal/limited"
 )
 
 // ErrBusy reports that too many requests are waiting for a place.
@@ -23,6 +25,7 @@ var ErrBusy = errors.New("fair: too many are waiting")
 // network there, and not by how many wait in each.
 type Queue struct {
 	places, waiting int
+	timers          limited.Timers
 
 	mu   sync.Mutex
 	root group
@@ -69,11 +72,10 @@ func (q *Queue) Enter(ctx context.Context, lane string, addr netip.Addr) (leave 
 		return q.entered(w, err)
 	default:
 	}
-	select {
-	case err = <-w.turn:
-	case <-ctx.Done():
+	err, why := limited.Wait(ctx, &q.timers, w.turn)
+	if why != nil {
 		if q.cancel(w) {
-			return nil, ctx.Err()
+			return nil, why
 		}
 		err = <-w.turn
 	}

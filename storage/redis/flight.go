@@ -9,6 +9,8 @@ import (
 	"time"
 
 	goredis "github.com/redis/go-redis/v9"
+
+	"gatehouse.example/internal/limited"
 )
 
 // Commands of one process to one server share round trips, so that they share the system calls on
@@ -71,7 +73,7 @@ type lane struct {
 	boarding bool
 	last     time.Time // when the last flight began
 
-	timers sync.Pool // of *time.Timer, which are stopped
+	timers limited.Timers
 }
 
 // lanes are those of one server: writes that replicas have to confirm are out for longer, so that
@@ -129,7 +131,7 @@ func (l *lane) send(j *job) error {
 			return nil
 		}
 	}
-	why := l.await(j)
+	_, why := limited.Wait(j.ctx, &l.timers, j.done)
 	if why != nil && l.leave(j) {
 		return certain(why)
 	}

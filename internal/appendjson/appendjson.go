@@ -12,7 +12,7 @@ import (
 // String appends a string. A text with characters that are escaped or not ASCII goes to encoding/json.
 func String(dst []byte, s string) []byte {
 	for i := range len(s) {
-		if !plain(s[i]) {
+		if !plain[s[i]] {
 			quoted, _ := json.Marshal(s) // a string has no error
 			return append(dst, quoted...)
 		}
@@ -22,10 +22,13 @@ func String(dst []byte, s string) []byte {
 	return append(dst, '"')
 }
 
-// plain reports whether encoding/json writes a byte of a string as it is.
-func plain(c byte) bool {
-	return c >= 0x20 && c < 0x7f && c != '"' && c != '\\' && c != '<' && c != '>' && c != '&'
-}
+// plain has the bytes of a string that encoding/json writes as they are.
+var plain = func() (table [256]bool) {
+	for c := byte(0x20); c < 0x7f; c++ {
+		table[c] = c != '"' && c != '\\' && c != '<' && c != '>' && c != '&'
+	}
+	return table
+}()
 
 // Strings appends an array of strings, or null for a nil slice.
 func Strings(dst []byte, list []string) []byte {

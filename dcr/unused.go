@@ -49,23 +49,13 @@ func (c *unusedLists) note(of storage.Client) {
 	if c.noted == nil {
 		c.noted = map[storage.Bound]bool{}
 	}
-	for _, b := range lists(of) {
+	// The lists that the client is in until it is used, besides the list of all.
+	for _, b := range [...]storage.Bound{{Software: of.Software}, {Network: of.Network}} {
 		if len(c.noted) < maxNoted {
 			c.noted[b] = true
 		}
 	}
 	c.noted[storage.Bound{}] = true
-}
-
-// lists returns the lists that a client is in until it is used, besides the list of all.
-func lists(of storage.Client) (bounds []storage.Bound) {
-	if of.Software != "" {
-		bounds = append(bounds, storage.Bound{Software: of.Software})
-	}
-	if of.Network != "" {
-		bounds = append(bounds, storage.Bound{Network: of.Network})
-	}
-	return bounds
 }
 
 // noteAll notes lists that are still to be bounded.

@@ -255,8 +255,8 @@ func (s *Store) NetworkName(network string) (string, error) {
 	defer macs.Put(mac)
 	mac.Reset()
 	mac.Write([]byte(network))
-	var sum [sha256.Size]byte
-	return base64.RawURLEncoding.EncodeToString(mac.Sum(sum[:0])[:12]), nil
+	sum := mac.Sum(make([]byte, 0, 2*sha256.Size)) // with room for the name
+	return string(base64.RawURLEncoding.AppendEncode(sum, sum[:12])[sha256.Size:]), nil
 }
 
 // newNetworkMACs derives the key of [Store.NetworkName], and returns MACs under it.

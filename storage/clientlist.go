@@ -39,13 +39,15 @@ func (c Client) listed() []Listing {
 }
 
 func unusedEntries(entry, software, network string) []Listing {
-	inSoftware := inGroup(entry, network)
 	listed := append(make([]Listing, 0, 3), Listing{clientsUnused, entry})
-	if software != "" || network != "" {
-		listed[0].Entry = inGroup(entry+groupMark+software, network)
+	switch {
+	case network != "":
+		listed[0].Entry = entry + groupMark + software + groupMark + network
+	case software != "":
+		listed[0].Entry = entry + groupMark + software
 	}
 	if software != "" {
-		listed = append(listed, Listing{softwareUnused(software), inSoftware})
+		listed = append(listed, Listing{softwareUnused(software), inGroup(entry, network)})
 	}
 	if network != "" {
 		listed = append(listed, Listing{networkUnused(network), entry})

@@ -23,13 +23,19 @@ type SecretHash []byte
 
 // HashSecret returns the SHA-256 of secret.
 func HashSecret(secret string) SecretHash {
-	sum := sha256.Sum256([]byte(secret))
+	sum := hashOf(secret)
 	return sum[:]
+}
+
+// hashOf returns the SHA-256 of a secret. Those of this server are short enough for its memory.
+func hashOf(secret string) [sha256.Size]byte {
+	var own [96]byte
+	return sha256.Sum256(append(own[:0], secret...))
 }
 
 // Matches compares in constant time. An empty hash matches no secret.
 func (h SecretHash) Matches(secret string) bool {
-	sum := sha256.Sum256([]byte(secret))
+	sum := hashOf(secret)
 	return len(h) == len(sum) && subtle.ConstantTimeCompare(h, sum[:]) == 1
 }
 
@@ -58,11 +64,11 @@ func (s *Store) Random(n int) ([]byte, error) {
 }
 
 func (s *Store) random(prefix string, n int) (string, error) {
-	b, err := s.Random(n)
-	if err != nil {
-		return "", err
+	b := make([]byte, n, n+len(prefix)+base64.RawURLEncoding.EncodedLen(n))
+	if _, err := io.ReadFull(s.rand, b); err != nil {
+		return "", fmt.Errorf("storage: random: %w", err)
 	}
-	return prefix + base64.RawURLEncoding.EncodeToString(b), nil
+	return string(base64.RawURLEncoding.AppendEncode(append(b, prefix...), b)[n:]), nil
 }
 
 // strict refuses non-canonical base64url, so that a token has one spelling.

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"gatehouse.example/internal/appendjson"
 	"gatehouse.example/registry"
 	"gatehouse.example/registry/internal/rawjson"
 	"gatehouse.example/storage/catalogue"
@@ -125,7 +126,7 @@ func (h *Handler) appendItemWith(l *lists, b []byte, e catalogue.Entry, s shape)
 		}
 		b = append(appendComma(b), m.Text...)
 	}
-	b = appendText(append(appendComma(b), `"status":`...), string(statusOf(e)))
+	b = appendjson.String(append(appendComma(b), `"status":`...), string(statusOf(e)))
 	for _, m := range r.recordMeta { // the values of registries take precedence over the record's
 		if m.Name != registry.MetaOfficial && !slices.ContainsFunc(meta, rawjson.Named(m.Name)) {
 			meta = append(meta, m)
@@ -189,16 +190,16 @@ func statusOf(e catalogue.Entry) registry.Status {
 
 // appendOfficial appends the value of MetaOfficial. Unknown times are left out.
 func appendOfficial(b []byte, e catalogue.Entry) []byte {
-	b = appendText(append(b, `{"status":`...), string(statusOf(e)))
+	b = appendjson.String(append(b, `{"status":`...), string(statusOf(e)))
 	if e.StatusMessage != "" {
-		b = appendText(append(b, `,"statusMessage":`...), e.StatusMessage)
+		b = appendjson.String(append(b, `,"statusMessage":`...), e.StatusMessage)
 	}
-	for _, at := range []struct {
+	for _, at := range [...]struct {
 		name string
 		time time.Time
-	}{{"statusChangedAt", e.StatusChanged}, {"publishedAt", e.Published}, {"updatedAt", e.Updated}} {
+	}{{`,"statusChangedAt":"`, e.StatusChanged}, {`,"publishedAt":"`, e.Published}, {`,"updatedAt":"`, e.Updated}} {
 		if !at.time.IsZero() {
-			b = append(b, `,"`+at.name+`":"`...)
+			b = append(b, at.name...)
 			b = append(at.time.UTC().AppendFormat(b, time.RFC3339Nano), '"')
 		}
 	}
@@ -240,15 +241,6 @@ func (h *Handler) writeList(entries []catalogue.Entry, next string, s shape) (bo
 	}
 	b = strconv.AppendInt(append(b, `"count":`...), int64(count), 10)
 	return append(b, `}}`...), len(entries)
-}
-
-// appendText appends a JSON string.
-func appendText(b []byte, s string) []byte {
-	if strings.IndexFunc(s, func(c rune) bool { return c < ' ' || c > '~' || strings.ContainsRune(`"\<>&`, c) }) < 0 {
-		return append(append(append(b, '"'), s...), '"')
-	}
-	text, _ := json.Marshal(s) // cannot fail for a string
-	return append(b, text...)
 }
 
 // appendComma appends a comma unless b ends with the beginning of an object or a list.

@@ -171,14 +171,28 @@ type listedRow struct {
 	latest        bool
 }
 
+// mostParts is how many parts an entry has at most.
+const mostParts = 5
+
+// splitInto appends the parts of an entry to a list, as far as it has room. An entry has at least one.
+func splitInto(parts []string, entry string) []string {
+	for more := true; more && len(parts) < cap(parts); {
+		var part string
+		part, entry, more = strings.Cut(entry, entrySep)
+		parts = append(parts, part)
+	}
+	return parts
+}
+
 // parse parses an entry of a list of this order. It returns false if the entry is malformed.
 func (o order) parse(l storage.Listing) (listedRow, bool) {
-	parts := strings.Split(l.Entry, entrySep)
+	var list [mostParts + 1]string
+	parts := splitInto(list[:0], l.Entry)
 	switch {
 	case o == byUpdated:
 		parts = parts[1:]
-	case o == byAge && len(parts) == 5:
-		parts = []string{parts[0], parts[3], parts[4]}
+	case o == byAge && len(parts) == mostParts:
+		parts = append(parts[:1], parts[3:]...)
 	}
 	if len(parts) != 3 {
 		return listedRow{}, false

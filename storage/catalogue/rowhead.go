@@ -14,11 +14,12 @@ import (
 // text that is escaped or not ASCII, of another program, or damaged.
 
 // readRowHead reads the head of a row.
-func readRowHead(data []byte) (h rowHead, err error) {
+func readRowHead(data []byte) (rowHead, error) {
 	if h, ok := parseRowHead(data); ok {
 		return h, nil
 	}
-	if err = json.Unmarshal(data, &h); err != nil {
+	var h rowHead
+	if err := json.Unmarshal(data, &h); err != nil {
 		return rowHead{}, fmt.Errorf("storage/catalogue: row: %w: %w", storage.ErrRecord, err)
 	}
 	return h, nil

@@ -123,16 +123,20 @@ func skipString(b []byte, i int) int {
 }
 
 // frequent are names of members in records. Members with such a name share its text.
-var frequent = strings.Fields("name version description title repository remotes packages websiteUrl icons $schema status _meta server " +
-	"io.modelcontextprotocol.registry/official io.modelcontextprotocol.registry/publisher-provided")
+var frequent = func() map[string]string {
+	names := map[string]string{}
+	for name := range strings.FieldsSeq("name version description title repository remotes packages websiteUrl icons $schema status _meta server " +
+		"io.modelcontextprotocol.registry/official io.modelcontextprotocol.registry/publisher-provided") {
+		names[name] = name
+	}
+	return names
+}()
 
 // unquoted returns the text of a JSON string.
 func unquoted(quoted []byte) string {
 	plain := quoted[1 : len(quoted)-1]
-	for _, name := range frequent {
-		if string(plain) == name {
-			return name
-		}
+	if name := frequent[string(plain)]; name != "" {
+		return name
 	}
 	if bytes.IndexByte(quoted, '\\') < 0 && utf8.Valid(quoted) {
 		return string(plain)

@@ -32,12 +32,12 @@ func TestLastUseIsRecorded(t *testing.T) {
 		}
 		time.Sleep(3 * time.Second) // between two runs of the chores, and of the look for resources
 		begin := time.Now()
-		refresh("for the first time", "registered", &token, 3) // the client, the grant, the swap
+		refresh("for the first time", "registered", &token, 2) // the client with the grant, the swap
 		if got := s.lastUsed("registered"); !got.Equal(begin) {
 			t.Errorf("the first use is at %v; want %v", got, begin)
 		}
 		time.Sleep(storage.UseStep - 74*time.Second)
-		refresh("within a day", "registered", &token, 3)
+		refresh("within a day", "registered", &token, 2)
 		if got := s.lastUsed("registered"); !got.Equal(begin) {
 			t.Errorf("a use within a day was recorded, at %v", got)
 		}
@@ -53,11 +53,11 @@ func TestLastUseIsRecorded(t *testing.T) {
 			t.Errorf("a use that was refused was recorded, at %v", got)
 		}
 		now := time.Now()
-		refresh("after a day", "registered", &token, 3)
+		refresh("after a day", "registered", &token, 2)
 		if got := s.lastUsed("registered"); !got.Equal(now) {
 			t.Errorf("the last use is at %v; want %v", got, now)
 		}
-		refresh("after a day, a configured client", "configured", &configured, 3)
+		refresh("after a day, a configured client", "configured", &configured, 2)
 		if got := s.lastUsed("configured"); !got.IsZero() {
 			t.Errorf("the use of a configured client was recorded, at %v", got)
 		}

@@ -106,8 +106,8 @@ func readings(raw string) []reading {
 // The client must use a method that it registered. A public client may also send HTTP Basic
 // with an empty password, because common libraries try that first. A failure does not use up
 // the request's code or token; many failures are throttled. A valid assertion is used up,
-// whatever the outcome of the request.
-func (s *Server) authenticate(r *http.Request, f form, endpoint string) (_ storage.Client, err error) {
+// whatever the outcome of the request. If the client has to be read from the store, ask may ask for more.
+func (s *Server) authenticate(r *http.Request, f form, endpoint string, ask func(*storage.Reading)) (_ storage.Client, err error) {
 	r, end := s.part(r, PartClient)
 	defer func() { end(err) }()
 	presented, err := presented(r, f)
@@ -116,7 +116,7 @@ func (s *Server) authenticate(r *http.Request, f form, endpoint string) (_ stora
 	}
 	wrong := "" // the id of a client whose credentials were wrong
 	for _, reading := range presented.readings {
-		client, err := s.clients.Resolve(r.Context(), reading.id)
+		client, err := s.clients.ResolveWith(r.Context(), reading.id, ask)
 		if errors.Is(err, storage.ErrNotFound) {
 			continue
 		}

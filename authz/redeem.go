@@ -17,7 +17,7 @@ import (
 // everything before it writes anything: a wrong verifier, redirect URI, client or resource
 // does not use up the code. Of several concurrent requests one wins the swap. A request with
 // a used code, and with everything else right, is a replay and ends the family.
-func (s *Server) redeem(r *http.Request, set *resourceSet, client storage.Client, f form) (_ tokenResponse, err error) {
+func (s *Server) redeem(r *http.Request, set *resourceSet, client storage.Client, f form, reads *grantReads) (_ tokenResponse, err error) {
 	r, end := s.part(r, PartRedeem)
 	defer func() { end(err) }()
 	code := f.get("code")
@@ -28,7 +28,7 @@ func (s *Server) redeem(r *http.Request, set *resourceSet, client storage.Client
 	if !ok {
 		return tokenResponse{}, invalidGrant()
 	}
-	g, holder, err := s.grant(r, set, id)
+	g, holder, err := reads.grant(r.Context(), set, id)
 	if err != nil {
 		return tokenResponse{}, err
 	}

@@ -20,7 +20,7 @@ import (
 // previous one after the window, was stolen or copied: the family ends. A later one proves
 // that the store lost rotations: after a failover they are recovered, otherwise the family
 // ends. A token that is not genuine, or comes from another client, changes nothing.
-func (s *Server) refresh(r *http.Request, set *resourceSet, client storage.Client, f form) (_ tokenResponse, err error) {
+func (s *Server) refresh(r *http.Request, set *resourceSet, client storage.Client, f form, reads *grantReads) (_ tokenResponse, err error) {
 	r, end := s.part(r, PartRefresh)
 	defer func() { end(err) }()
 	if f.get("refresh_token") == "" {
@@ -30,7 +30,7 @@ func (s *Server) refresh(r *http.Request, set *resourceSet, client storage.Clien
 	if !ok {
 		return tokenResponse{}, invalidGrant()
 	}
-	g, holder, err := s.grant(r, set, token.GrantID)
+	g, holder, err := reads.grant(r.Context(), set, token.GrantID)
 	if err != nil {
 		return tokenResponse{}, err
 	}

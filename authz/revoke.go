@@ -27,7 +27,7 @@ func (s *Server) revoke(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	client, err := s.authenticate(r, f, s.urls.revoke)
+	client, err := s.authenticate(r, f, s.urls.revoke, func(*storage.Reading) {})
 	if err != nil {
 		return err
 	}

@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 )
 
 // TestRoundTrips checks the round trips to the store per request when the client is cached.
@@ -60,5 +61,55 @@ func TestRoundTrips(t *testing.T) {
 		if answer.status != step.status {
 			t.Errorf("%s: %s", step.name, answer)
 		}
+	}
+}
+
+// TestRoundTripsOfAClientNotCached: a client that was not here for a while, as most are that refresh, is
+// read together with its grant. Who is refused costs one round trip, and changes nothing.
+func TestRoundTripsOfAClientNotCached(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"native", "basic", "post"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h, c, other := newHarness(t, setup{}), testClients()[name], testClients()["other"]
+			web := testClients()["web"]
+			b := h.newBrowser()
+			held := b.tokens(c, asks(c))
+			code := b.code(asks(c))
+			next := ""
+			for _, step := range []struct {
+				name          string
+				trips, status int
+				do            func() reply
+			}{
+				{"another client", 1, 400, func() reply { return h.toToken(other, refreshing(other, held.refresh)) }},
+				{"another client with the code", 1, 400, func() reply { return h.toToken(other, redemption(other, code)) }},
+				{"an unknown client", 1, 401, func() reply {
+					return h.post("/token", "grant_type", "refresh_token", "client_id", "nobody", "refresh_token", held.refresh)
+				}},
+				{"a wrong secret", 1, 401, func() reply {
+					return h.post("/token", "grant_type", "refresh_token", "client_id", c.ID, "client_secret", "wrong", "refresh_token", held.refresh)
+				}},
+				{"a refresh token as a code", 1, 400, func() reply { return h.toToken(c, redemption(c, held.refresh)) }},
+				{"code exchange", 2, 200, func() reply { return h.toToken(c, redemption(c, code)) }},
+				{"refresh", 2, 200, func() reply {
+					r := h.toToken(c, refreshing(c, held.refresh))
+					next = r.member(t, "refresh_token")
+					return r
+				}},
+				{"the same refresh again", 1, 200, func() reply { return h.toToken(c, refreshing(c, held.refresh)) }},
+				{"the next one, with a code beside it", 2, 200, func() reply {
+					return h.toToken(c, replaced(refreshing(c, next), "code", code))
+				}},
+			} {
+				h.clock.advance(6 * time.Second)
+				h.toToken(web, redemption(web, "no code")) // the server reads its resources every few seconds
+				before := h.roundTrips.Load()
+				answer := step.do()
+				if n := int(h.roundTrips.Load() - before); n != step.trips || answer.status != step.status {
+					t.Errorf("%s: %d round trips, %s; want %d, %d", step.name, n, answer, step.trips, step.status)
+				}
+			}
+		})
 	}
 }

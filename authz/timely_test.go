@@ -59,6 +59,14 @@ func (h *hangingMemory) Count(ctx context.Context, c storage.Counting) (storage.
 	return storage.Counted{Done: true, Owed: make([]time.Duration, len(c.Counts))}, nil
 }
 
+func (h *hangingMemory) GetMany(ctx context.Context, keys []string) ([]storage.Item, error) {
+	if h.hangs.Load() {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	return make([]storage.Item, len(keys)), nil
+}
+
 func (h *hangingMemory) Room() storage.Room { return storage.RoomEnough }
 
 func (h *hangingMemory) IndexPage(context.Context, string, string, int) ([]string, error) {

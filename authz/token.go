@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"gatehouse.example/authz/internal/engine"
-	"gatehouse.example/authz/internal/people"
 	"gatehouse.example/internal/appendjson"
 	"gatehouse.example/metadata"
 	"gatehouse.example/storage"
@@ -41,7 +40,8 @@ func (s *Server) token(w http.ResponseWriter, r *http.Request) error {
 		return refuse(codeUnsupportedGrantType, "grant_type must be authorization_code or refresh_token")
 	}
 	sawGrant(r, kind)
-	client, err := s.authenticate(r, f, s.urls.token)
+	reads := &grantReads{of: s.people, form: f}
+	client, err := s.authenticate(r, f, s.urls.token, reads.ask)
 	if err != nil {
 		return err
 	}
@@ -52,7 +52,7 @@ func (s *Server) token(w http.ResponseWriter, r *http.Request) error {
 	if !slices.Contains(client.Metadata.GrantTypes, kind) {
 		return refuse(codeUnauthorizedClient, "the client did not register the grant type %s", kind)
 	}
-	response, err := grant(r, s.resources.take(r.Context()), client, f)
+	response, err := grant(r, s.resources.take(r.Context()), client, f, reads)
 	if err != nil {
 		return err
 	}
@@ -116,13 +116,4 @@ func exchangeError(err error) error {
 // invalidGrant returns the same error for every reason, so that it reveals nothing.
 func invalidGrant() *apiError {
 	return refuse(codeInvalidGrant, "the code or refresh token is not valid: it is unknown, expired, revoked, already used, or belongs to another client, redirect URI or code_verifier")
-}
-
-// grant reads the grant of a code or refresh token and, if that matters, whose it is now.
-func (s *Server) grant(r *http.Request, set *resourceSet, id string) (storage.Grant, people.Holder, error) {
-	g, holder, err := s.people.Grant(r.Context(), id, set.isPersonal)
-	if errors.Is(err, storage.ErrNotFound) {
-		return storage.Grant{}, people.Holder{}, invalidGrant()
-	}
-	return g, holder, err
 }

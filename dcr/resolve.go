@@ -20,6 +20,12 @@ import (
 // A change that another process made takes effect after at most 5 seconds. A document is
 // cached for as long as its host allows, but at least a minute and at most a day.
 func (cs *Clients) Resolve(ctx context.Context, id string) (storage.Client, error) {
+	return cs.ResolveWith(ctx, id, func(*storage.Reading) {})
+}
+
+// ResolveWith is [Clients.Resolve] for a client after which other records are needed: if it has to be
+// read from the store, ask is called once, and what it asks for is read in the same round trip.
+func (cs *Clients) ResolveWith(ctx context.Context, id string, ask func(*storage.Reading)) (storage.Client, error) {
 	if client, ok := cs.static[id]; ok {
 		return client, nil
 	}
@@ -36,7 +42,13 @@ func (cs *Clients) Resolve(ctx context.Context, id string) (storage.Client, erro
 	if client, ok := cs.cache.get(id, now); ok {
 		return client, nil
 	}
-	client, err := cs.store.Client(ctx, id)
+	read := cs.store.Reading()
+	record := read.Client(id)
+	ask(read)
+	if err := read.Read(ctx); err != nil {
+		return storage.Client{}, fmt.Errorf("dcr: client: %w", err)
+	}
+	client, err := record()
 	if err != nil {
 		return storage.Client{}, fmt.Errorf("dcr: client: %w", err)
 	}

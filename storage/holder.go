@@ -14,32 +14,11 @@ type Holder struct {
 	Groups map[string]string
 }
 
-// GrantAndHolder reads a grant like [Store.Grant], and in the same round trip a person and groups
-// by name. Callers that remember to whom a grant belongs save a round trip; nothing says that the
-// person is the grant's, so compare [Grant.UserName] and [Grant.Subject]. No more groups than are
-// needed should be named: each is one more record to read.
-func (s *Store) GrantAndHolder(ctx context.Context, id, userName string, groups []string) (Grant, Holder, error) {
-	var g Grant
-	read := &together{store: s}
-	version := read.add(kindGrant, id, &g)
-	holder := read.holder(userName, groups)
-	if err := read.run(ctx); err != nil {
-		return Grant{}, Holder{}, err
-	}
-	if version.err != nil {
-		return Grant{}, Holder{}, version.err
-	}
-	g.version = version.version
-	h, err := holder()
-	return g, h, err
-}
-
-// Holder reads a person and groups by name in one round trip. An empty userName reads groups
-// only. A missing person or group is no error.
+// Holder reads what [Reading.Holder] asks for, in one round trip.
 func (s *Store) Holder(ctx context.Context, userName string, groups []string) (Holder, error) {
-	read := &together{store: s}
-	holder := read.holder(userName, groups)
-	if err := read.run(ctx); err != nil {
+	read := s.Reading()
+	holder := read.Holder(userName, groups)
+	if err := read.Read(ctx); err != nil {
 		return Holder{}, err
 	}
 	return holder()

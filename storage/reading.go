@@ -60,6 +60,29 @@ func (r *Reading) Client(id string) func() (Client, error) {
 	return func() (Client, error) { return c.read(w.version, w.err) }
 }
 
+// Grant asks for a grant.
+func (r *Reading) Grant(id string) func() (Grant, error) {
+	var g Grant
+	w := r.all.add(kindGrant, id, &g)
+	return func() (Grant, error) {
+		if w.err != nil {
+			return Grant{}, w.err
+		}
+		g.version = w.version
+		return g, nil
+	}
+}
+
+// Holder asks for a person and groups by name. An empty userName asks for groups only. A missing person
+// or group is no error.
+//
+// Callers that remember to whom a grant belongs ask for both in one round trip. Nothing says that the
+// person is the grant's, so compare [Grant.UserName] and [Grant.Subject]. No more groups than are needed
+// should be named: each is one more record to read.
+func (r *Reading) Holder(userName string, groups []string) func() (Holder, error) {
+	return r.all.holder(userName, groups)
+}
+
 // Session asks for the session of a cookie's value.
 func (r *Reading) Session(secret string) func() (Session, error) {
 	var session Session

@@ -1,6 +1,7 @@
 package storagetest
 
 import (
+	"context"
 	"errors"
 	"maps"
 	"testing"
@@ -24,8 +25,8 @@ func testHolder(t *testing.T, f *fixture) {
 		{"bob", "", []string{"admins"}, map[string]string{"admins": "g1"}},
 		{"", "", nil, nil},
 	} {
-		got, holder, err := f.GrantAndHolder(ctx, g.ID, tt.name, tt.groups)
-		wantError(t, "GrantAndHolder", err, nil)
+		got, holder, err := f.grantAndHolder(ctx, g.ID, tt.name, tt.groups)
+		wantError(t, "grant and holder", err, nil)
 		alone, err := f.Holder(ctx, tt.name, tt.groups)
 		wantError(t, "Holder", err, nil)
 		if got.ID != g.ID || got.State != storage.GrantActive {
@@ -38,18 +39,18 @@ func testHolder(t *testing.T, f *fixture) {
 		}
 		wantSame(t, "the grant alone", got, f.read(t, g.ID))
 	}
-	rotated, _, err := f.GrantAndHolder(ctx, g.ID, "ann", nil)
-	wantError(t, "GrantAndHolder", err, nil)
+	rotated, _, err := f.grantAndHolder(ctx, g.ID, "ann", nil)
+	wantError(t, "grant and holder", err, nil)
 	_, err = f.Rotate(ctx, rotated, f.life())
 	wantError(t, "Rotate what was read with its holder", err, nil)
 	ann, err := f.Holder(ctx, "ann", nil)
 	wantError(t, "Holder", err, nil)
 	wantError(t, "UpdateUser", f.UpdateUser(ctx, ann.User), nil)
-	_, _, err = f.GrantAndHolder(ctx, "AAAAAAAAAAAAAAAAAAAAAA", "ann", []string{"admins"})
-	wantError(t, "GrantAndHolder of no grant", err, storage.ErrNotFound)
+	_, _, err = f.grantAndHolder(ctx, "AAAAAAAAAAAAAAAAAAAAAA", "ann", []string{"admins"})
+	wantError(t, "grant and holder of no grant", err, storage.ErrNotFound)
 	f.clock.advance(1000 * 24 * 60 * 60 * 1e9)
-	_, _, err = f.GrantAndHolder(ctx, g.ID, "ann", nil)
-	wantError(t, "GrantAndHolder of a grant that has ended", err, storage.ErrNotFound)
+	_, _, err = f.grantAndHolder(ctx, g.ID, "ann", nil)
+	wantError(t, "grant and holder of a grant that has ended", err, storage.ErrNotFound)
 }
 
 // testHolderUnreadable: a record that cannot be read is never one that is not there, and the error
@@ -63,10 +64,10 @@ func testHolderUnreadable(t *testing.T, f *fixture) {
 	wantError(t, "CreateGroup", f.CreateGroup(ctx, storage.Group{Name: "admins", ID: "g1"}), nil)
 	group := f.backend.last(t).Key
 	both := func() error {
-		_, _, err := f.GrantAndHolder(ctx, g.ID, "ann", []string{"admins"})
+		_, _, err := f.grantAndHolder(ctx, g.ID, "ann", []string{"admins"})
 		return err
 	}
-	wantError(t, "GrantAndHolder", both(), nil)
+	wantError(t, "grant and holder", both(), nil)
 	for _, key := range []string{grant, user, group} {
 		sound := f.backend.item(t, key)
 		damaged := append([]byte{}, sound.Data...)
@@ -77,7 +78,22 @@ func testHolderUnreadable(t *testing.T, f *fixture) {
 		}
 		f.backend.restore(t, key, sound)
 	}
-	wantError(t, "GrantAndHolder of what was repaired", both(), nil)
+	wantError(t, "grant and holder of what was repaired", both(), nil)
 	_, err := f.Holder(cancelled(t), "ann", nil)
 	wantUnavailable(t, "Holder without time", err)
+}
+
+// grantAndHolder reads a grant, a person and groups in one round trip.
+func (f *fixture) grantAndHolder(ctx context.Context, id, userName string, groups []string) (storage.Grant, storage.Holder, error) {
+	read := f.Reading()
+	grant, holder := read.Grant(id), read.Holder(userName, groups)
+	if err := read.Read(ctx); err != nil {
+		return storage.Grant{}, storage.Holder{}, err
+	}
+	g, err := grant()
+	if err != nil {
+		return storage.Grant{}, storage.Holder{}, err
+	}
+	h, err := holder()
+	return g, h, err
 }

@@ -22,34 +22,54 @@ type Holder struct {
 // the grant before, that is one round trip; otherwise the person is read after it, and groups
 // after the person.
 func (d *Directory) Grant(ctx context.Context, id string, needs func(storage.Grant) bool) (storage.Grant, Holder, error) {
+	read := d.store.Reading()
+	grant := d.GrantWith(read, id)
+	if err := read.Read(ctx); err != nil {
+		return storage.Grant{}, Holder{}, err
+	}
+	return grant(ctx, needs)
+}
+
+// GrantWith is [Directory.Grant] for a grant that is read together with other records. The function
+// that it returns is to be called after [storage.Reading.Read].
+func (d *Directory) GrantWith(read *storage.Reading, id string) func(ctx context.Context, needs func(storage.Grant) bool) (storage.Grant, Holder, error) {
 	hint, seen := d.hints.of(id)
+	grant := read.Grant(id)
 	if !seen {
-		g, err := d.store.Grant(ctx, id)
-		if err != nil || !needs(g) {
-			return g, Holder{}, err
+		return func(ctx context.Context, needs func(storage.Grant) bool) (storage.Grant, Holder, error) {
+			g, err := grant()
+			if err != nil || !needs(g) {
+				return g, Holder{}, err
+			}
+			holder, err := d.read(ctx, g)
+			return g, holder, err
 		}
-		holder, err := d.read(ctx, g)
-		return g, holder, err
 	}
 	_, unknown := d.groups.look(hint.groups)
-	before := d.groups.now()
-	g, h, err := d.store.GrantAndHolder(ctx, id, hint.user, unknown)
-	if err != nil {
+	before, hinted := d.groups.now(), read.Holder(hint.user, unknown)
+	return func(ctx context.Context, needs func(storage.Grant) bool) (storage.Grant, Holder, error) {
+		g, err := grant()
 		if errors.Is(err, storage.ErrNotFound) {
 			d.hints.remove(id)
 		}
-		return storage.Grant{}, Holder{}, err
-	}
-	d.groups.learn(before, h.Groups)
-	if !needs(g) {
-		return g, Holder{}, nil
-	}
-	if g.UserName != hint.user {
-		holder, err := d.read(ctx, g)
+		if err != nil {
+			return storage.Grant{}, Holder{}, err
+		}
+		h, err := hinted()
+		if err != nil {
+			return storage.Grant{}, Holder{}, err
+		}
+		d.groups.learn(before, h.Groups)
+		switch {
+		case !needs(g):
+			return g, Holder{}, nil
+		case g.UserName != hint.user:
+			holder, err := d.read(ctx, g)
+			return g, holder, err
+		}
+		holder, err := d.holder(ctx, g, h.User)
 		return g, holder, err
 	}
-	holder, err := d.holder(ctx, g, h.User)
-	return g, holder, err
 }
 
 // read reads the person of a grant.

@@ -103,16 +103,35 @@ func (s *stand) grow(ctx context.Context, t *target, database string, grants int
 			return 0, err
 		}
 	}
-	before, err := s.redis.info()
-	if err != nil {
+	had := len(t.held)
+	if had == 0 {
+		err = t.useClients(ctx, store)
+	}
+	before, wrong := s.redis.info()
+	if err = cmp.Or(err, wrong); err != nil {
 		return 0, err
 	}
-	had := len(t.held)
 	if err := t.addGrants(ctx, store, grants-had); err != nil {
 		return 0, err
 	}
 	after, err := s.redis.info()
 	return float64(after.memory-before.memory) / float64(grants-had), err
+}
+
+// useClients records that each client was used, as one is that has a grant: the first refresh would do
+// it otherwise.
+func (t *target) useClients(ctx context.Context, store *storage.Store) error {
+	errs := make([]error, writers)
+	var group sync.WaitGroup
+	for w := range errs {
+		group.Go(func() {
+			for i := w; i < len(t.clients) && errs[w] == nil; i += writers {
+				errs[w] = store.UseClient(ctx, t.clients[i], store.Now())
+			}
+		})
+	}
+	group.Wait()
+	return cmp.Or(errs...)
 }
 
 // addGrants stores n more grants, many at once, the people taking turns.
@@ -127,12 +146,8 @@ func (t *target) addGrants(ctx context.Context, store *storage.Store, n int) err
 		group.Go(func() {
 			for i := int(next.Add(1) - 1); i < had+n && errs[w] == nil; i = int(next.Add(1) - 1) {
 				client := t.clients[i%len(t.clients)]
-				if i < len(t.clients) {
-					errs[w] = store.UseClient(ctx, client, store.Now()) // as whoever got a grant was used
-				}
 				t.held[i].client = client
-				token, err := addGrant(ctx, store, client, t.people[i%len(t.people)])
-				t.held[i].token, errs[w] = token, cmp.Or(errs[w], err)
+				t.held[i].token, errs[w] = addGrant(ctx, store, client, t.people[i%len(t.people)])
 			}
 		})
 	}

@@ -1,7 +1,6 @@
 package storage_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -161,16 +160,8 @@ func TestEndGrants(t *testing.T) {
 func TestEndGrantsInParts(t *testing.T) {
 	s := newCounted(t)
 	ids := s.allow(t, "client", 250, time.Hour)
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	writes := s.faults.Puts()
-	go func() {
-		for s.faults.Puts()-writes < 120 {
-			time.Sleep(100 * time.Microsecond)
-		}
-		s.faults.SetDown(true)
-	}()
-	n, err := s.EndGrants(ctx, "subject", "", "test")
+	s.faults.DownAfter(120)
+	n, err := s.EndGrants(t.Context(), "subject", "", "test")
 	s.faults.SetDown(false)
 	if !errors.Is(err, storage.ErrUnavailable) || n == 0 || n >= 250 {
 		t.Fatalf("%d ended, %v", n, err)
@@ -178,7 +169,7 @@ func TestEndGrantsInParts(t *testing.T) {
 	if alive := s.alive(t, ids...); alive > 250-n {
 		t.Errorf("%d are said to have ended and %d are alive", n, alive)
 	}
-	if _, err := s.EndGrants(ctx, "subject", "", "test"); err != nil || s.alive(t, ids...) != 0 {
+	if _, err := s.EndGrants(t.Context(), "subject", "", "test"); err != nil || s.alive(t, ids...) != 0 {
 		t.Errorf("repeated: %v, %d alive", err, s.alive(t, ids...))
 	}
 }

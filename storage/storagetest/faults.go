@@ -22,6 +22,7 @@ type Faults struct {
 	requests int // the number of writes whose request is to be lost
 	replies  int // the number of writes whose reply is to be lost
 	puts     int
+	left     int    // the number of writes after which it goes down, 0 for none
 	hook     func() // runs once, before the next Put
 	lost     func() // runs once, after the next write whose request or reply was lost
 	lineage  storage.Lineage
@@ -36,6 +37,13 @@ func (f *Faults) SetDown(down bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.down = down
+}
+
+// DownAfter lets n-1 more writes be, and is down from the nth on.
+func (f *Faults) DownAfter(n int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.left = n
 }
 
 // SetRoom limits the room that Room returns. With [storage.RoomNone] every Put fails with
@@ -141,6 +149,10 @@ func (f *Faults) countPut() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.puts++
+	if f.left > 0 {
+		f.left--
+		f.down = f.down || f.left == 0
+	}
 }
 
 // runHook runs the hook between the entries of a Put and its item.

@@ -106,13 +106,17 @@ func readings(raw string) []reading {
 // The client must use a method that it registered. A public client may also send HTTP Basic
 // with an empty password, because common libraries try that first. A failure does not use up
 // the request's code or token; many failures are throttled. A valid assertion is used up,
-// whatever the outcome of the request. If the client has to be read from the store, ask may ask for more.
+// whatever the outcome of the request. If the client has to be read from the
+// store, ask may ask for more, unless the client sends an assertion.
 func (s *Server) authenticate(r *http.Request, f form, endpoint string, ask func(*storage.Reading)) (_ storage.Client, err error) {
 	r, end := s.part(r, PartClient)
 	defer func() { end(err) }()
 	presented, err := presented(r, f)
 	if err != nil {
 		return storage.Client{}, err
+	}
+	if presented.method == metadata.AuthMethodPrivateKeyJWT {
+		ask = forNothing // keys may have to be fetched, and until then somebody could end what was read
 	}
 	wrong := "" // the id of a client whose credentials were wrong
 	for _, reading := range presented.readings {
@@ -134,6 +138,9 @@ func (s *Server) authenticate(r *http.Request, f form, endpoint string, ask func
 	}
 	return storage.Client{}, s.wrongSecret(r, wrong, invalidClient("the client is not known, or its credentials are not right; if it was registered here long ago, register it again"))
 }
+
+// forNothing asks for nothing beside a client.
+func forNothing(*storage.Reading) {}
 
 // wrongSecret counts a wrong secret or assertion for the client or resource server with that
 // id, and returns the error to send: refused, or 429 when too many came from that network.

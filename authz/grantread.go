@@ -10,8 +10,7 @@ import (
 )
 
 // grantReads reads the grant of a request for tokens: together with its client, if that has to be read
-// too, so that no token takes more than two round trips. What becomes of the client is decided before
-// anybody looks at the grant.
+// too, which saves a round trip. What becomes of the client is decided before anybody looks at the grant.
 type grantReads struct {
 	of   *people.Directory
 	form form

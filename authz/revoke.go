@@ -27,7 +27,7 @@ func (s *Server) revoke(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	client, err := s.authenticate(r, f, s.urls.revoke, func(*storage.Reading) {})
+	client, err := s.authenticate(r, f, s.urls.revoke, forNothing)
 	if err != nil {
 		return err
 	}

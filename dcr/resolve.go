@@ -38,21 +38,16 @@ func (cs *Clients) ResolveWith(ctx context.Context, id string, ask func(*storage
 	if !validID(id) {
 		return storage.Client{}, fmt.Errorf("dcr: %w: the client_id is not one", storage.ErrNotFound)
 	}
-	now := cs.now()
-	if client, ok := cs.cache.get(id, now); ok {
+	if client, ok := cs.cache.get(id, cs.now()); ok {
 		return client, nil
 	}
 	read := cs.store.Reading()
-	record := read.Client(id)
+	client := cs.CurrentWith(read, id)
 	ask(read)
 	if err := read.Read(ctx); err != nil {
 		return storage.Client{}, fmt.Errorf("dcr: client: %w", err)
 	}
-	client, err := record()
-	if err != nil {
-		return storage.Client{}, fmt.Errorf("dcr: client: %w", err)
-	}
-	return cs.cache.keep(&client, now), nil
+	return client(ctx)
 }
 
 // maxIDLength bounds a client_id in bytes. The ids of registered clients have 22.

@@ -25,13 +25,13 @@ func (cs *Clients) CurrentWith(read *storage.Reading, id string) func(context.Co
 	if !cs.stored(id) {
 		return func(ctx context.Context) (storage.Client, error) { return cs.Resolve(ctx, id) }
 	}
-	record := read.Client(id)
+	record, asked := read.Client(id), cs.now()
 	return func(context.Context) (storage.Client, error) {
 		client, err := record()
 		if err != nil {
 			return storage.Client{}, fmt.Errorf("dcr: client: %w", err)
 		}
-		return cs.cache.keep(&client, cs.now()), nil
+		return cs.cache.keep(&client, asked), nil
 	}
 }
 

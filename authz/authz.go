@@ -143,7 +143,7 @@ func (s *Server) configure(ctx context.Context, before *Server) (err error) {
 	if err != nil {
 		return err
 	}
-	s.router = s.observed(s.OnBehalf(s.withRecovery(router)))
+	s.router = s.observed(s.withRecovery(router))
 	return nil
 }
 

@@ -112,12 +112,13 @@ type requestLimiter struct {
 }
 
 // The requests of a kind that are worked on at a time for each processor, and those that wait for
-// their turn. Anybody may register, so registrations have few. They mostly wait for the store, so one
-// for a processor would make them run one after the other. One that waits for its turn holds a
-// connection and several kilobytes, and a program comes back by itself.
+// their turn. Anybody may register, so registrations have fewer. They mostly wait for the store, and
+// those that are there together share round trips: with few places each costs more, and a flood of them
+// takes more from others. One that waits for its turn holds a connection and several kilobytes, and a
+// program comes back by itself.
 const (
 	placesEach       = 32
-	placesClient     = 4
+	placesClient     = 16
 	placesWait       = 1024
 	placesWaitClient = 128
 )

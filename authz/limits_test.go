@@ -177,7 +177,7 @@ func TestAFloodTakesNoPlaceOfAnother(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, setup{config: behindProxy})
 	held := h.newBrowser().tokens(testClients()["native"], asks(testClients()["native"]))
-	places := 4 * runtime.GOMAXPROCS(0)
+	places := 16 * runtime.GOMAXPROCS(0)
 	arrived, release := make(chan struct{}, places+8), make(chan struct{})
 	hook := func(op, _ string) {
 		if op == "count" {

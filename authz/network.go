@@ -24,11 +24,11 @@ func (p proxies) client(r *http.Request) netip.Addr {
 	if err != nil {
 		return netip.Addr{}
 	}
-	addr := canonicalAddr(peer.Addr())
-	if len(p) == 0 || !p.trusts(addr) {
+	addr, forwarded := canonicalAddr(peer.Addr()), r.Header["X-Forwarded-For"]
+	if len(forwarded) == 0 || !p.trusts(addr) {
 		return addr
 	}
-	senders := strings.Split(strings.Join(r.Header.Values("X-Forwarded-For"), ","), ",")
+	senders := strings.Split(strings.Join(forwarded, ","), ",")
 	for _, sender := range slices.Backward(senders) {
 		next, ok := parseSender(strings.TrimSpace(sender))
 		if !ok {

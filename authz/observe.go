@@ -165,10 +165,10 @@ func (s *Server) watched() bool {
 	return s.cfg.Observe != nil || s.cfg.Audit != nil || s.cfg.Trace.Request != nil || s.cfg.Trace.Part != nil
 }
 
-// observed returns a handler that reports each answer. If nobody is told, that is next.
+// observed returns a handler that does what [Server.OnBehalf] does, and reports each answer.
 func (s *Server) observed(next http.Handler) http.Handler {
 	if !s.watched() {
-		return next
+		return s.OnBehalf(next)
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		seen, began := &sighting{ResponseWriter: w, endpoint: EndpointOther}, s.cfg.Now()
@@ -179,7 +179,7 @@ func (s *Server) observed(next http.Handler) http.Handler {
 			o.Grant, o.Code = seen.grant, seen.code
 			end(o)
 		}()
-		next.ServeHTTP(seen, r.WithContext(context.WithValue(ctx, sightingKey{}, seen)))
+		next.ServeHTTP(seen, r.WithContext(s.onBehalf(context.WithValue(ctx, sightingKey{}, seen), seen, r)))
 		seen.status = cmp.Or(seen.status, http.StatusOK)
 	})
 }

@@ -54,7 +54,7 @@ func TestAnybodyYields(t *testing.T) {
 					t.Errorf("a server that was busy answers %d after %s", status, took)
 				}
 				defer s.server.First()()
-				places := 4 * runtime.GOMAXPROCS(0)
+				places := 16 * runtime.GOMAXPROCS(0)
 				turns := map[string]int{"registration": 10, "page": 1}[name] // pages wait for each other nowhere
 				var all sync.WaitGroup
 				begin := time.Now()

@@ -154,6 +154,9 @@ func (s *resourceSet) lasting(a storage.Access, at time.Time) storage.Access {
 // define. It leaves out a resource that was allowed with scopes and has none any more,
 // because a token without scopes would allow everything there.
 func (s *resourceSet) served(a storage.Access) storage.Access {
+	if !slices.ContainsFunc(a, s.servesLess) {
+		return a // in most cases
+	}
 	var now storage.Access
 	for _, p := range a {
 		r, known := s.find(p.Resource)
@@ -162,6 +165,23 @@ func (s *resourceSet) served(a storage.Access) storage.Access {
 		}
 	}
 	return now
+}
+
+// servesLess reports whether a permission is not configured as it is.
+func (s *resourceSet) servesLess(p storage.Permission) bool {
+	e := s.entry(p.Resource)
+	return e == nil || e.disabled || !e.inOrder(p.Scopes)
+}
+
+// inOrder reports whether the resource defines scopes in the order that they have here.
+func (r *Resource) inOrder(scopes []string) bool {
+	at := 0
+	for i := range r.Scopes {
+		if at < len(scopes) && r.Scopes[i].Name == scopes[at] {
+			at++
+		}
+	}
+	return at == len(scopes)
 }
 
 // tokenScopes returns the scopes that one token for all resources of a can carry. A token

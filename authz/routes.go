@@ -1,6 +1,7 @@
 package authz
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"runtime/debug"
@@ -39,11 +40,14 @@ type route func(path string, h http.Handler)
 // the network whose limits the request counts against. The server applies OnBehalf to itself.
 // Use it for handlers beside it behind the same proxies.
 func (s *Server) OnBehalf(next http.Handler) http.Handler {
-	known := proxies(s.cfg.TrustedProxies)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		ctx := requestid.Begun(w, r)
-		next.ServeHTTP(w, r.WithContext(fair.WithRequester(ctx, known.client(r))))
+		next.ServeHTTP(w, r.WithContext(s.onBehalf(r.Context(), w, r)))
 	})
+}
+
+// onBehalf returns a context with the id and the sender of a request.
+func (s *Server) onBehalf(ctx context.Context, w http.ResponseWriter, r *http.Request) context.Context {
+	return fair.WithRequester(requestid.Begun(ctx, w, r), proxies(s.cfg.TrustedProxies).client(r))
 }
 
 // documentRoutes adds the well-known documents and the published keys.

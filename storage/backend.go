@@ -92,7 +92,8 @@ type Backend interface {
 	// GetMany returns the items under keys in the order of the keys, and the zero Item for each
 	// that is not there. It is one round trip, or one to each server that has some of the keys.
 	// Each item is as [Backend.Get] would have returned it at some time during the call, which
-	// need not be the same for all. A value that is not an item is an error for all.
+	// need not be the same for all. A value that is not an item is an error for all, but another kind
+	// of value than items have may be as if it were not there: a write finds it.
 	GetMany(ctx context.Context, keys []string) ([]Item, error)
 
 	// Put applies one write atomically and returns the item that is there afterwards. In this

@@ -5,11 +5,14 @@ import (
 	"crypto/aes"
 	"crypto/cipher"
 	"crypto/hkdf"
+	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"hash"
 	"io"
+	"sync"
 )
 
 // ErrNoMasterKey is the error of sealing or opening in a store without master keys.
@@ -33,7 +36,7 @@ type sealer struct {
 type masterKey struct {
 	name   [nameLen]byte
 	secret []byte // keys for other purposes are derived from it
-	prk    []byte // the first step of that (RFC 5869 section 2.2), which is the same for all of them
+	keys   *derivation
 	aead   cipher.AEAD
 	macs   *macs
 }
@@ -61,9 +64,27 @@ func newSealer(keys [][]byte, issuer string) (sealer, error) {
 			return sealer{}, fmt.Errorf("storage: master key %d: %w", i+1, err)
 		}
 		sum := sha256.Sum256(append([]byte("gatehouse master key name\x00"), k...))
-		s.keys = append(s.keys, masterKey{name: [nameLen]byte(sum[:nameLen]), secret: bytes.Clone(k), prk: prk, aead: aead, macs: macs})
+		s.keys = append(s.keys, masterKey{name: [nameLen]byte(sum[:nameLen]), secret: bytes.Clone(k), keys: newDerivation(prk), aead: aead, macs: macs})
 	}
 	return s, nil
+}
+
+// derivation derives keys from the pseudorandom key of a master key. Its states are reused.
+type derivation struct{ states sync.Pool }
+
+func newDerivation(prk []byte) *derivation {
+	return &derivation{sync.Pool{New: func() any { return hmac.New(sha256.New, prk) }}}
+}
+
+// key returns the key for a purpose: HKDF-Expand with SHA-256 (RFC 5869 section 2.3) to 32 bytes, which
+// are its first block.
+func (d *derivation) key(purpose []byte) []byte {
+	h := d.states.Get().(hash.Hash)
+	defer d.states.Put(h)
+	h.Reset()
+	h.Write(purpose)
+	h.Write([]byte{1})
+	return h.Sum(make([]byte, 0, sha256.Size))
 }
 
 // MasterKeys returns how many master keys the store was opened with.
@@ -111,7 +132,7 @@ func (s sealer) first(sealed Sealed) bool {
 
 // associated returns the length-prefixed list of the values to which a sealed value is bound.
 func (s sealer) associated(kind, id string) []byte {
-	out := make([]byte, 0, 16+len(kind)+len(id)+len(s.issuer))
+	out := make([]byte, 0, 16+sha256.Size+len(kind)+len(id)+len(s.issuer)) // callers append a hash
 	for _, part := range []string{kind, id, s.issuer} {
 		out = binary.BigEndian.AppendUint32(out, uint32(len(part)))
 		out = append(out, part...)

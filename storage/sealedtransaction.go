@@ -3,8 +3,6 @@ package storage
 import (
 	"crypto/aes"
 	"crypto/cipher"
-	"crypto/hkdf"
-	"crypto/sha256"
 	"fmt"
 	"io"
 )
@@ -33,7 +31,7 @@ func (s *Store) SealTransaction(t Transaction) ([]byte, error) {
 		return nil, fmt.Errorf("storage: seal: %w", err)
 	}
 	first := s.sealer.keys[0]
-	aead, err := s.sealer.transactionKey(first, id)
+	aead, bound, err := s.sealer.transactionKey(first, id, browser)
 	if err != nil {
 		return nil, err
 	}
@@ -43,7 +41,7 @@ func (s *Store) SealTransaction(t Transaction) ([]byte, error) {
 	if _, err := io.ReadFull(s.rand, out[5:sealedHeader]); err != nil {
 		return nil, fmt.Errorf("storage: seal: %w", err)
 	}
-	return aead.Seal(out, out[5:sealedHeader], plain, s.sealer.transactionBinding(id, browser)), nil
+	return aead.Seal(out, out[5:sealedHeader], plain, bound), nil
 }
 
 // openTransaction opens the result of SealTransaction. Every failure is [ErrNotFound]: a browser
@@ -56,11 +54,11 @@ func (s *Store) openTransaction(id string, browser SecretHash, sealed []byte) (T
 		if [4]byte(sealed[1:5]) != k.name {
 			continue
 		}
-		aead, err := s.sealer.transactionKey(k, id)
+		aead, bound, err := s.sealer.transactionKey(k, id, browser)
 		if err != nil {
 			return Transaction{}, err
 		}
-		plain, err := aead.Open(nil, sealed[5:sealedHeader], sealed[sealedHeader:], s.sealer.transactionBinding(id, browser))
+		plain, err := aead.Open(nil, sealed[5:sealedHeader], sealed[sealedHeader:], bound)
 		if err != nil {
 			continue
 		}
@@ -74,25 +72,17 @@ func (s *Store) openTransaction(id string, browser SecretHash, sealed []byte) (T
 	return Transaction{}, ErrNotFound
 }
 
-// transactionKey derives the key that seals one transaction.
-func (s sealer) transactionKey(k masterKey, id string) (cipher.AEAD, error) {
-	key, err := hkdf.Expand(sha256.New, k.prk, string(s.associated(sealedTransaction, id)), 32)
+// transactionKey derives the key that seals one transaction, and returns the associated data: purpose,
+// id, issuer and browser.
+func (s sealer) transactionKey(k masterKey, id string, browser SecretHash) (_ cipher.AEAD, bound []byte, err error) {
+	bound = s.associated(sealedTransaction, id)
+	block, err := aes.NewCipher(k.keys.key(bound))
 	if err != nil {
-		return nil, fmt.Errorf("storage: transaction key: %w", err)
-	}
-	block, err := aes.NewCipher(key)
-	if err != nil {
-		return nil, fmt.Errorf("storage: transaction key: %w", err)
+		return nil, nil, fmt.Errorf("storage: transaction key: %w", err)
 	}
 	aead, err := cipher.NewGCM(block)
 	if err != nil {
-		return nil, fmt.Errorf("storage: transaction key: %w", err)
+		return nil, nil, fmt.Errorf("storage: transaction key: %w", err)
 	}
-	return aead, nil
-}
-
-// transactionBinding is the associated data of a sealed transaction: purpose, id, issuer
-// and browser.
-func (s sealer) transactionBinding(id string, browser SecretHash) []byte {
-	return append(s.associated(sealedTransaction, id), browser...)
+	return aead, append(bound, browser...), nil
 }

@@ -70,16 +70,30 @@ func networks(addr netip.Addr) []string {
 	return networks
 }
 
+// onBehalf is a context with a requester.
+type onBehalf struct {
+	context.Context
+	addr netip.Addr
+}
+
 type requesterKey struct{}
 
-// WithRequester returns a context for work on behalf of the requester at addr.
-func WithRequester(ctx context.Context, addr netip.Addr) context.Context {
-	return context.WithValue(ctx, requesterKey{}, addr)
+// Value implements [context.Context].
+func (c *onBehalf) Value(key any) any {
+	if key == (requesterKey{}) {
+		return &c.addr
+	}
+	return c.Context.Value(key)
 }
+
+// WithRequester returns a context for work on behalf of the requester at addr.
+func WithRequester(ctx context.Context, addr netip.Addr) context.Context { return &onBehalf{ctx, addr} }
 
 // Requester returns the address on whose behalf work is done. It is the zero Addr for the
 // process's own work.
 func Requester(ctx context.Context) netip.Addr {
-	addr, _ := ctx.Value(requesterKey{}).(netip.Addr)
-	return addr
+	if addr, found := ctx.Value(requesterKey{}).(*netip.Addr); found {
+		return *addr
+	}
+	return netip.Addr{}
 }

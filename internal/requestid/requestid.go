@@ -45,35 +45,50 @@ type ID struct {
 	Trace string
 }
 
+// carrier is a context with an id.
+type carrier struct {
+	context.Context
+	id ID
+}
+
 type key struct{}
+
+// Value implements [context.Context].
+func (c *carrier) Value(of any) any {
+	if of == (key{}) {
+		return &c.id
+	}
+	return c.Context.Value(of)
+}
 
 // From returns the id in the context of a request, or the zero ID if there is none.
 func From(ctx context.Context) ID {
-	id, _ := ctx.Value(key{}).(ID)
-	return id
+	if id, found := ctx.Value(key{}).(*ID); found {
+		return *id
+	}
+	return ID{}
 }
 
 // With returns a context that carries id.
-func With(ctx context.Context, id ID) context.Context { return context.WithValue(ctx, key{}, id) }
+func With(ctx context.Context, id ID) context.Context { return &carrier{ctx, id} }
 
 // Begin returns r with the context of [Begun]: r as it is, if that has an id already.
 func Begin(w http.ResponseWriter, r *http.Request) *http.Request {
-	ctx := Begun(w, r)
+	ctx := Begun(r.Context(), w, r)
 	if ctx == r.Context() {
 		return r
 	}
 	return r.WithContext(ctx)
 }
 
-// Begun returns the context of r with an id, and sets [Header] in the response. If the context has an
-// id already, Begun returns it as it is. Use it in place of [Begin] to put more into the context.
-func Begun(w http.ResponseWriter, r *http.Request) context.Context {
-	ctx := r.Context()
+// Begun returns a context with an id for r, and sets [Header] in the response. If ctx has an id
+// already, Begun returns it as it is. Use it in place of [Begin] to put more into the context.
+func Begun(ctx context.Context, w http.ResponseWriter, r *http.Request) context.Context {
 	if From(ctx).Own != "" {
 		return ctx
 	}
 	id := ID{Own: rand.Text(), Parent: parentIn(r.Header), Trace: traceIn(r.Header)}
-	w.Header().Set(Header, id.Own)
+	w.Header()[Header] = []string{id.Own}
 	return With(ctx, id)
 }
 

@@ -8,6 +8,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
+	"fmt"
 	"math/big"
 	"net"
 	"strings"
@@ -264,8 +265,18 @@ type foreign struct {
 	push func(key string) error // onto a list
 }
 
+// foundNone returns an error if there are items, and that of the call.
+func foundNone(items []storage.Item, err error) error {
+	for _, item := range items {
+		if item.Version != (storage.Version{}) {
+			err = errors.Join(err, fmt.Errorf("an item: %q", item.Data))
+		}
+	}
+	return err
+}
+
 // foreignValues checks that such a value is an unreadable record, and neither an item nor
-// missing.
+// missing. Only who reads many may get nothing for a list.
 func foreignValues(t *testing.T, b storage.Backend, f foreign) {
 	t.Helper()
 	defer b.Close()
@@ -279,7 +290,7 @@ func foreignValues(t *testing.T, b storage.Backend, f foreign) {
 		}
 		for method, call := range map[string]func(key string) error{
 			"Get":           func(key string) error { _, err := b.Get(t.Context(), key); return err },
-			"GetMany":       func(key string) error { _, err := b.GetMany(t.Context(), []string{"none", key}); return err },
+			"GetMany":       func(key string) error { return foundNone(b.GetMany(t.Context(), []string{"none", key})) },
 			"Put absent":    func(key string) error { return send(key, storage.Absent) },
 			"Put unchanged": func(key string) error { return send(key, storage.Unchanged(storage.Version{2})) },
 		} {
@@ -287,7 +298,9 @@ func foreignValues(t *testing.T, b storage.Backend, f foreign) {
 			if err := set(key); err != nil {
 				t.Fatal(err)
 			}
-			if err := call(key); !errors.Is(err, storage.ErrRecord) || errors.Is(err, storage.ErrUncertain) {
+			if err := call(key); err == nil && what == "a list" && method == "GetMany" {
+				continue // MGET answers nothing
+			} else if !errors.Is(err, storage.ErrRecord) || errors.Is(err, storage.ErrUncertain) {
 				t.Errorf("%s: %s returned error %v; want %v", what, method, err, storage.ErrRecord)
 			}
 		}

@@ -215,7 +215,7 @@ func (s *Server) csrf(r *http.Request, t storage.Transaction, form string, sessi
 	}
 	mac := hmac.New(sha256.New, []byte(s.cookies.get(r, browserCookie)))
 	mac.Write(bound)
-	return base64.RawURLEncoding.EncodeToString(mac.Sum(bound[:0]))
+	return string(base64.RawURLEncoding.AppendEncode(make([]byte, 0, 64), mac.Sum(bound[:0])))
 }
 
 // checkCSRF refuses a form that was not made for this browser, transaction and session.

@@ -72,8 +72,8 @@ func verifies(verifier, challenge string) bool {
 		return false
 	}
 	sum := sha256.Sum256([]byte(verifier))
-	computed := base64.RawURLEncoding.EncodeToString(sum[:])
-	return subtle.ConstantTimeCompare([]byte(computed), []byte(challenge)) == 1
+	computed := base64.RawURLEncoding.AppendEncode(make([]byte, 0, 64), sum[:])
+	return subtle.ConstantTimeCompare(computed, []byte(challenge)) == 1
 }
 
 func notUnreserved(c rune) bool { return notBase64URL(c) && c != '.' && c != '~' }

@@ -20,59 +20,43 @@ import (
 // Keys behind a jwks_uri are not included, because the client may change them at any time.
 func Digest(c storage.Client) string {
 	m := c.Metadata
-	all := digested(make([]byte, 0, 768))
-	all.text("gatehouse client digest 1")
-	all.text(c.ID)
-	all.text(string(c.Source))
-	all.sorted(m.RedirectURIs)
-	all.text(m.ClientName)
-	all.byName(c.Localized)
-	for _, s := range [...]string{m.ClientURI, m.LogoURI, m.TOSURI, m.PolicyURI, m.Scope} {
-		all.text(s)
-	}
-	all.sorted(m.GrantTypes)
-	all.sorted(AuthMethods(c))
-	all.text(m.TokenEndpointAuthSigningAlg)
-	all.text(m.JWKSURI)
-	all.text(compact(m.JWKS))
+	all := digested(make([]byte, 0, 768)).text("gatehouse client digest 1").text(c.ID).text(string(c.Source)).
+		sorted(m.RedirectURIs).text(m.ClientName).byName(c.Localized).
+		text(m.ClientURI).text(m.LogoURI).text(m.TOSURI).text(m.PolicyURI).text(m.Scope).
+		sorted(m.GrantTypes).sorted(AuthMethods(c)).
+		text(m.TokenEndpointAuthSigningAlg).text(m.JWKSURI).text(compact(m.JWKS))
 	sum := sha256.Sum256(append(all, ']'))
-	return base64.RawURLEncoding.EncodeToString(sum[:])
+	return string(base64.RawURLEncoding.AppendEncode(make([]byte, 0, 64), sum[:]))
 }
 
 // digested is an array in the bytes of encoding/json, without its end.
 type digested []byte
 
 // next appends what comes before an element.
-func (d *digested) next() {
-	if len(*d) == 0 {
-		*d = append(*d, '[')
-	} else {
-		*d = append(*d, ',')
+func (d digested) next() digested {
+	if len(d) == 0 {
+		return append(d, '[')
 	}
+	return append(d, ',')
 }
 
-func (d *digested) text(s string) {
-	d.next()
-	*d = appendjson.String(*d, s)
-}
+func (d digested) text(s string) digested { return appendjson.String(d.next(), s) }
 
 // sorted appends a list in order; an empty one is null.
-func (d *digested) sorted(list []string) {
+func (d digested) sorted(list []string) digested {
 	if !slices.IsSorted(list) || len(list) == 0 {
 		list = slices.Sorted(slices.Values(list))
 	}
-	d.next()
-	*d = appendjson.Strings(*d, list)
+	return appendjson.Strings(d.next(), list)
 }
 
 // byName appends texts by their names, in the order of these.
-func (d *digested) byName(texts map[string]string) {
-	encoded := []byte("null")
-	if texts != nil {
-		encoded, _ = json.Marshal(texts) // texts have no errors
+func (d digested) byName(texts map[string]string) digested {
+	if texts == nil {
+		return append(d.next(), "null"...)
 	}
-	d.next()
-	*d = append(*d, encoded...)
+	encoded, _ := json.Marshal(texts) // texts have no errors
+	return append(d.next(), encoded...)
 }
 
 // compact returns JSON without white space, "" for what is none.

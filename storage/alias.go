@@ -3,7 +3,6 @@ package storage
 import (
 	"context"
 	"crypto/sha256"
-	"encoding/base64"
 	"errors"
 	"slices"
 )
@@ -34,12 +33,13 @@ func PasskeyAlias(credential []byte) AliasID { return aliasID("passkey", string(
 
 // aliasID hashes the parts, none of which can be confused with another one.
 func aliasID(parts ...string) AliasID {
-	sum := sha256.New()
+	all := make([]byte, 0, 4*sha256.Size)
 	for _, part := range parts {
-		one := sha256.Sum256([]byte(part))
-		sum.Write(one[:])
+		one := hashOf(part)
+		all = append(all, one[:]...)
 	}
-	return AliasID(base64.RawURLEncoding.EncodeToString(sum.Sum(nil)))
+	sum := sha256.Sum256(all)
+	return AliasID(base64URL(sum[:]))
 }
 
 // Alias returns an alias, whether it counts or not, or [ErrNotFound].

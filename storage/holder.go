@@ -24,10 +24,15 @@ func (s *Store) Holder(ctx context.Context, userName string, groups []string) (H
 	return holder()
 }
 
-// together reads records of several kinds in one round trip.
+// together reads records of several kinds in one round trip. It must not be copied.
 type together struct {
 	store *Store
 	wants []*want
+	// room is for the first wants: as many as a page reads.
+	room struct {
+		wants    [5]want
+		pointers [5]*want
+	}
 }
 
 // want is one record that is read, and after that its version or its error, such as
@@ -40,7 +45,16 @@ type want struct {
 }
 
 func (t *together) add(kind, id string, into any) *want {
-	w := &want{kind: kind, id: id, into: into}
+	if t.wants == nil {
+		t.wants = t.room.pointers[:0]
+	}
+	var w *want
+	if n := len(t.wants); n < len(t.room.wants) {
+		w = &t.room.wants[n]
+	} else {
+		w = new(want)
+	}
+	*w = want{kind: kind, id: id, into: into}
 	t.wants = append(t.wants, w)
 	return w
 }

@@ -3,7 +3,6 @@ package storage
 import (
 	"context"
 	"crypto/sha256"
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"time"
@@ -37,7 +36,7 @@ func (s *Store) Taken(ctx context.Context, purpose, value string) (bool, error) 
 // which the assertion would be accepted.
 func (s *Store) TakeAssertion(ctx context.Context, clientID, jti string, expires time.Time) error {
 	sum := sha256.Sum256([]byte(clientID + "\x00" + jti)) // a client id has no NUL
-	id := base64.RawURLEncoding.EncodeToString(sum[:])
+	id := base64URL(sum[:])
 	_, err := s.write(ctx, record{kind: kindAssertion, id: id, value: struct{}{}, expires: expires}, Absent)
 	return err
 }
@@ -56,7 +55,7 @@ type InitialToken struct {
 }
 
 func (t InitialToken) record() record {
-	return record{kind: kindInitialToken, id: base64.RawURLEncoding.EncodeToString(t.Token), value: t, expires: t.Expires}
+	return record{kind: kindInitialToken, id: base64URL(t.Token), value: t, expires: t.Expires}
 }
 
 // CreateInitialToken stores a new initial access token.
@@ -69,7 +68,7 @@ func (s *Store) CreateInitialToken(ctx context.Context, t InitialToken) error {
 // was never created, has expired, or is used up.
 func (s *Store) InitialToken(ctx context.Context, token string) (InitialToken, error) {
 	var t InitialToken
-	version, err := s.read(ctx, kindInitialToken, base64.RawURLEncoding.EncodeToString(HashSecret(token)), &t)
+	version, err := s.read(ctx, kindInitialToken, base64URL(HashSecret(token)), &t)
 	if err != nil {
 		return InitialToken{}, err
 	}

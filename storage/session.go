@@ -46,7 +46,10 @@ type Session struct {
 func (s Session) ID() string { return s.id }
 
 // SessionID returns the id of the session whose cookie has this value (see [Session.ID]).
-func SessionID(secret string) string { return hex.EncodeToString(HashSecret(secret)) }
+func SessionID(secret string) string {
+	sum := hashOf(secret)
+	return string(hex.AppendEncode(make([]byte, 0, 2*len(sum)), sum[:]))
+}
 
 func userSessions(subject string) string { return key("user-sessions", subject) }
 

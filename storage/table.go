@@ -154,14 +154,25 @@ const manyAtOnce = 250
 
 // getMany reads items, zero where there is none.
 func (s *Store) getMany(ctx context.Context, keys []string) (items []Item, err error) {
+	if len(keys) <= manyAtOnce {
+		return s.getAtOnce(ctx, keys)
+	}
 	for chunk := range slices.Chunk(keys, manyAtOnce) {
-		attempt := limited.Within(ctx, s.attemptTime)
-		some, err := s.backend.GetMany(attempt, chunk)
-		attempt.End()
+		some, err := s.getAtOnce(ctx, chunk)
 		if err != nil {
-			return nil, unavailable("read", err)
+			return nil, err
 		}
 		items = append(items, some...)
+	}
+	return items, nil
+}
+
+func (s *Store) getAtOnce(ctx context.Context, keys []string) ([]Item, error) {
+	attempt := limited.Within(ctx, s.attemptTime)
+	defer attempt.End()
+	items, err := s.backend.GetMany(attempt, keys)
+	if err != nil {
+		return nil, unavailable("read", err)
 	}
 	return items, nil
 }

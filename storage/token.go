@@ -39,6 +39,14 @@ func (h SecretHash) Matches(secret string) bool {
 	return len(h) == len(sum) && subtle.ConstantTimeCompare(h, sum[:]) == 1
 }
 
+// base64URL returns bytes in base64url, in one allocation.
+func base64URL(data []byte) string { return prefixed("", data) }
+
+// prefixed returns a prefix followed by bytes in base64url.
+func prefixed(prefix string, data []byte) string {
+	return string(base64.RawURLEncoding.AppendEncode(append(make([]byte, 0, 128), prefix...), data))
+}
+
 // NewSecret returns prefix followed by 32 random bytes in base64url: 256 bits made of
 // unreserved characters only.
 func (s *Store) NewSecret(prefix string) (string, error) { return s.random(prefix, 32) }
@@ -94,7 +102,7 @@ func CodeGrant(code string) (id string, ok bool) {
 	if raw == nil {
 		return "", false
 	}
-	return base64.RawURLEncoding.EncodeToString(raw[:16]), true
+	return base64URL(raw[:16]), true
 }
 
 // newCode returns a code that names the grant id and carries 256 random bits.
@@ -107,7 +115,7 @@ func (s *Store) newCode(id string) (string, error) {
 	if _, err := io.ReadFull(s.rand, raw[16:]); err != nil {
 		return "", fmt.Errorf("storage: random: %w", err)
 	}
-	return codePrefix + base64.RawURLEncoding.EncodeToString(raw), nil
+	return prefixed(codePrefix, raw), nil
 }
 
 // RefreshToken is a parsed refresh token: id (16) ‖ generation (4) ‖ HMAC-SHA-256(seed, issuer ‖
@@ -126,7 +134,7 @@ func ParseRefreshToken(token string) (RefreshToken, bool) {
 		return RefreshToken{}, false
 	}
 	return RefreshToken{
-		GrantID:    base64.RawURLEncoding.EncodeToString(raw[:16]),
+		GrantID:    base64URL(raw[:16]),
 		Generation: binary.BigEndian.Uint32(raw[16:20]),
 		mac:        [sha256.Size]byte(raw[20:]),
 	}, true
@@ -157,7 +165,7 @@ func (s *Store) RefreshTokenOf(g Grant, generation uint32) (string, error) {
 	}
 	raw = binary.BigEndian.AppendUint32(raw, generation)
 	raw = append(raw, s.refreshMAC(seed, g.ID, generation)...)
-	return refreshPrefix + base64.RawURLEncoding.EncodeToString(raw), nil
+	return prefixed(refreshPrefix, raw), nil
 }
 
 func (s *Store) refreshMAC(seed []byte, id string, generation uint32) []byte {

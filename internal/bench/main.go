@@ -213,7 +213,7 @@ func (s *stand) points(ctx context.Context, r *report, floor string, progress io
 	if len(chosen) == 0 {
 		return nil
 	}
-	others, err := s.others(ctx, floor)
+	others, err := s.others(ctx)
 	if err != nil {
 		return err
 	}
@@ -222,11 +222,18 @@ func (s *stand) points(ctx context.Context, r *report, floor string, progress io
 		if err != nil {
 			return err
 		}
+		floors, err := s.floors(ctx, floor, processes)
+		if err != nil {
+			return err
+		}
 		for _, grants := range s.grants {
 			if err := s.preload(ctx, r, ours, n, grants); err != nil {
 				return err
 			}
-			if err := s.table(ctx, r, append(slices.Clone(ours), others...), chosen, progress); err != nil {
+			if err := s.preloadFloors(ctx, floors, floor, grants); err != nil {
+				return err
+			}
+			if err := s.table(ctx, r, slices.Concat(ours, floors, others), chosen, progress); err != nil {
 				return err
 			}
 		}

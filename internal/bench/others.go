@@ -3,19 +3,14 @@ package main
 import (
 	"context"
 	"fmt"
+	"os/exec"
+	"strconv"
 )
 
 const floorName = "floor"
 
-// others starts the floor and the peers that were asked for.
-func (s *stand) others(ctx context.Context, floor string) (targets []*target, err error) {
-	if floor != "" {
-		t, err := s.floor(ctx, floor)
-		if err != nil {
-			return nil, err
-		}
-		targets = append(targets, t)
-	}
+// others starts the peers that were asked for.
+func (s *stand) others(ctx context.Context) (targets []*target, err error) {
 	for _, name := range s.peers {
 		begin, ok := peers[name]
 		if !ok {
@@ -30,25 +25,52 @@ func (s *stand) others(ctx context.Context, floor string) (targets []*target, er
 	return targets, nil
 }
 
-// floor starts the floor program on a database of its own.
-func (s *stand) floor(ctx context.Context, binary string) (*target, error) {
-	p, address, err := s.serveFloor(ctx, binary)
-	if err != nil {
-		return nil, err
+// floors starts the floor program, with as many processes as ours, on a database of its own. Without a
+// binary there is none.
+func (s *stand) floors(ctx context.Context, binary string, processes int) ([]*target, error) {
+	if binary == "" {
+		return nil, nil
 	}
-	t := &target{
-		name: floorName, host: host, origin: issuer, metadata: "/.well-known/oauth-authorization-server",
-		processes: []*process{p}, addresses: []string{address},
+	t := &target{name: floorName, host: host, origin: issuer, metadata: "/.well-known/oauth-authorization-server"}
+	for range processes {
+		p, address, err := s.serveFloor(ctx, binary)
+		if err != nil {
+			return nil, err
+		}
+		t.processes, t.addresses = append(t.processes, p), append(t.addresses, address)
 	}
-	return t, t.enroll()
+	return []*target{t}, t.enroll()
 }
 
 func (s *stand) serveFloor(ctx context.Context, binary string) (*process, string, error) {
 	return s.listening(ctx, answering("/.well-known/oauth-authorization-server"), func(address string) (*process, error) {
-		args := []string{"-listen", address}
-		if s.redis != nil {
-			args = append(args, "-redis", s.database(15))
-		}
-		return s.begin(nil, binary, args...)
+		return s.begin(nil, binary, append(s.floorStore(), "-listen", address)...)
 	})
+}
+
+// floorStore are the arguments that say where the floor keeps its state.
+func (s *stand) floorStore() []string {
+	if s.redis == nil {
+		return nil
+	}
+	return []string{"-redis", s.database(15)}
+}
+
+// preloadFloors brings floors to a number of grants, as [stand.preload] does with ours. They share a
+// database.
+func (s *stand) preloadFloors(ctx context.Context, floors []*target, binary string, grants int) error {
+	if len(floors) == 0 || grants == 0 {
+		return nil
+	}
+	cmd := exec.CommandContext(ctx, binary, append(s.floorStore(), "-fill", strconv.Itoa(grants))...)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("storing grants of the floor: %w\n%s", err, out)
+	}
+	for _, t := range floors {
+		t.held = make([]heldGrant, grants)
+		for i := range t.held {
+			t.held[i].token = fmt.Sprintf("n%d.first", i)
+		}
+	}
+	return nil
 }

@@ -23,13 +23,25 @@ import (
 func main() {
 	listen := flag.String("listen", "127.0.0.1:8089", "address")
 	database := flag.String("redis", "", "URL of Redis; without it records are in memory")
+	grants := flag.Int("fill", 0, "store so many grants, with the refresh tokens n0.first, n1.first and so on, and end")
 	flag.Parse()
-	f, err := newFloor(*database)
-	if err == nil {
-		err = http.ListenAndServe(*listen, f.routes())
+	if err := run(*listen, *database, *grants); err != nil {
+		log.Fatal(err)
 	}
-	log.Fatal(err)
 }
+
+func run(listen, database string, grants int) error {
+	f, err := newFloor(database)
+	switch {
+	case err != nil:
+		return err
+	case grants > 0:
+		return f.records.fill("grant:n", grants, hash("first"), grantLife)
+	}
+	return http.ListenAndServe(listen, f.routes())
+}
+
+const grantLife = 30 * 24 * time.Hour
 
 type floor struct {
 	records records
@@ -91,7 +103,7 @@ func (f *floor) token(w http.ResponseWriter, r *http.Request) {
 		err = f.records.redeem(r, "code:"+code, base64.RawURLEncoding.EncodeToString(sum[:])+string(record), "grant:"+grant, hash(secret))
 	} else {
 		grant, was, _ = strings.Cut(body.Get("refresh_token"), ".")
-		err = f.records.swap(r, "grant:"+grant, hash(was), hash(secret), 30*24*time.Hour)
+		err = f.records.swap(r, "grant:"+grant, hash(was), hash(secret), grantLife)
 	}
 	var access []byte
 	if err == nil {

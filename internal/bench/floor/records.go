@@ -1,8 +1,10 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"net/http"
+	"strconv"
 	"sync"
 	"time"
 
@@ -17,6 +19,8 @@ type records interface {
 	redeem(r *http.Request, key, was, other, next string) error
 	// read reads a record, which need not exist.
 	read(r *http.Request, key string) error
+	// fill writes n records whose keys are a prefix and a number.
+	fill(prefix string, n int, record string, life time.Duration) error
 }
 
 var errChanged = errors.New("the record is another one")
@@ -51,8 +55,7 @@ func (c remote) swap(r *http.Request, key, was, next string, life time.Duration)
 }
 
 func (c remote) redeem(r *http.Request, key, was, other, next string) error {
-	life := 30 * 24 * time.Hour
-	return done(redeemScript.Run(r.Context(), c.client, []string{key, other}, was, next, life.Milliseconds()))
+	return done(redeemScript.Run(r.Context(), c.client, []string{key, other}, was, next, grantLife.Milliseconds()))
 }
 
 func (c remote) read(r *http.Request, key string) error {
@@ -61,6 +64,21 @@ func (c remote) read(r *http.Request, key string) error {
 		return nil
 	}
 	return err
+}
+
+func (c remote) fill(prefix string, n int, record string, life time.Duration) error {
+	const atOnce = 1000
+	ctx := context.Background()
+	for from := 0; from < n; from += atOnce {
+		pipe := c.client.Pipeline()
+		for i := from; i < min(n, from+atOnce); i++ {
+			pipe.Set(ctx, prefix+strconv.Itoa(i), record, life)
+		}
+		if _, err := pipe.Exec(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func done(cmd *goredis.Cmd) error {
@@ -103,5 +121,14 @@ func (m *memory) redeem(_ *http.Request, key, was, other, next string) error {
 func (m *memory) read(*http.Request, string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	return nil
+}
+
+func (m *memory) fill(prefix string, n int, record string, _ time.Duration) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for i := range n {
+		m.m[prefix+strconv.Itoa(i)] = record
+	}
 	return nil
 }

@@ -2,7 +2,6 @@ package redis
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strconv"
 	"sync"
@@ -22,6 +21,7 @@ type backend struct {
 	lanesMu     sync.Mutex
 	lanes       map[string]*lanes // by the address of a server
 	unshared    bool              // each job goes alone, in models that must repeat
+	withoutMGet atomic.Bool       // the user may not
 	room        room
 	pools       *storage.Pools // of this process, where the user may not count in the server
 	onRoundTrip func()
@@ -87,72 +87,6 @@ func (b *backend) Get(ctx context.Context, key string) (storage.Item, error) {
 		return storage.Item{}, readError("get", err)
 	}
 	return decodeItem(cmd.Val())
-}
-
-// GetMany implements [storage.Backend].
-func (b *backend) GetMany(ctx context.Context, keys []string) ([]storage.Item, error) {
-	if len(keys) == 0 {
-		return nil, nil
-	}
-	var values []any // strings, nil for what is not there
-	err := b.read(ctx, func(client goredis.UniversalClient) (err error) {
-		if server, one := client.(*goredis.Client); one {
-			values, err = b.getAtOnce(ctx, server, keys)
-		} else {
-			values, err = b.getEach(ctx, client, keys)
-		}
-		return err
-	})
-	if err != nil {
-		return nil, readError("get many", err)
-	}
-	items := make([]storage.Item, len(keys))
-	for i, value := range values {
-		if value, found := value.(string); found {
-			if items[i], err = decodeItem(value); err != nil {
-				return nil, err
-			}
-		}
-	}
-	return items, nil
-}
-
-// getAtOnce gets values of one server.
-func (b *backend) getAtOnce(ctx context.Context, server *goredis.Client, keys []string) ([]any, error) {
-	args := make([]any, 1, 1+len(keys))
-	args[0] = "mget"
-	for _, key := range keys {
-		args = append(args, key)
-	}
-	cmd := goredis.NewSliceCmd(ctx, args...) // nil for a list or another kind too
-	if err := b.share(ctx, &job{server: server, cmds: []goredis.Cmder{cmd}}); err != nil {
-		return nil, err
-	}
-	return cmd.Result()
-}
-
-// getEach gets values with one GET for each key, because a cluster has no command for keys of several
-// slots. The client sends each server its part and follows keys that move. A GET that failed may be
-// repeated: it changes nothing.
-func (b *backend) getEach(ctx context.Context, cluster goredis.UniversalClient, keys []string) ([]any, error) {
-	if err := b.begin(ctx); err != nil {
-		return nil, err
-	}
-	cmds := make([]goredis.Cmder, len(keys))
-	for i, key := range keys {
-		cmds[i] = goredis.NewStringCmd(ctx, "get", key)
-	}
-	together(ctx, cluster, cmds...)
-	values := make([]any, len(keys))
-	for i, cmd := range cmds {
-		switch err := cmd.Err(); {
-		case err == nil:
-			values[i] = cmd.(*goredis.StringCmd).Val()
-		case !errors.Is(err, goredis.Nil):
-			return nil, err
-		}
-	}
-	return values, nil
 }
 
 // Delete implements [storage.Backend].

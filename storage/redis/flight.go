@@ -63,15 +63,20 @@ const (
 
 // lane is the flights of one kind to one server.
 type lane struct {
-	most    int           // how many may be out at a time
-	flights *atomic.Int64 // counts those of all lanes
+	most int // how many may be out at a time
+	// patience is how long the last flight may be out until another one may begin although so many are:
+	// they may hang in a connection that is lost, or the way is long.
+	patience time.Duration
+	flights  *atomic.Int64 // counts those of all lanes
 
 	mu      sync.Mutex
 	waiting []*job
 	out     int
 	// boarding means that a flight has begun and not left: what arrives comes along.
 	boarding bool
-	last     time.Time // when the last flight began
+	last     time.Time   // when the last flight began
+	late     *time.Timer // calls relieve, nil before it is needed
+	awaited  bool        // late will do so
 
 	timers limited.Timers
 }
@@ -80,14 +85,14 @@ type lane struct {
 // everything else does not stand behind them.
 type lanes struct{ prompt, confirmed lane }
 
-// The flights that may be out to one server at a time.
+// The flights that may be out to one server at a time, and after what time others begin.
 const (
-	promptFlights    = 2
-	confirmedFlights = 4
-	// lateFlights may be out if none has begun for lateAfter: the others may hang in a connection that
-	// is lost.
+	promptFlights     = 1
+	promptPatience    = 4 * time.Millisecond
+	confirmedFlights  = 4
+	confirmedPatience = 100 * time.Millisecond
+	// lateFlights may be out at most.
 	lateFlights = 8
-	lateAfter   = 100 * time.Millisecond
 )
 
 // share sends a job to its server. The error is why the outcome of its commands is not known, and
@@ -116,7 +121,10 @@ func (b *backend) lanesTo(addr string) *lanes {
 		if b.lanes == nil {
 			b.lanes = map[string]*lanes{}
 		}
-		b.lanes[addr] = &lanes{prompt: lane{most: promptFlights, flights: &b.flights}, confirmed: lane{most: confirmedFlights, flights: &b.flights}}
+		b.lanes[addr] = &lanes{
+			prompt:    lane{most: promptFlights, patience: promptPatience, flights: &b.flights},
+			confirmed: lane{most: confirmedFlights, patience: confirmedPatience, flights: &b.flights},
+		}
 	}
 	return b.lanes[addr]
 }
@@ -142,19 +150,56 @@ func (l *lane) send(j *job) error {
 func (l *lane) opens(j *job) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	free := !l.boarding && (l.out < l.most || l.out < lateFlights && time.Since(l.last) > lateAfter)
-	if free && len(l.waiting) == 0 {
+	if len(l.waiting) == 0 && l.free() {
 		l.boarding = true
 		l.begin()
 		return true
 	}
 	j.done = make(chan struct{})
 	l.waiting = append(l.waiting, j)
-	if free {
+	l.launch()
+	return false
+}
+
+// launch begins flights for those that wait, as many as may be, and has relieve look after the others.
+func (l *lane) launch() {
+	for len(l.waiting) > 0 && l.free() {
 		l.begin()
 		go l.fly(l.take())
 	}
-	return false
+	if len(l.waiting) > 0 {
+		l.lookLater()
+	}
+}
+
+// free reports whether a flight may begin.
+func (l *lane) free() bool {
+	return !l.boarding && (l.out < l.most || l.out < lateFlights && time.Since(l.last) >= l.patience)
+}
+
+// lookLater has relieve called when the last flight is late, if it is still out then.
+func (l *lane) lookLater() {
+	if l.awaited {
+		return
+	}
+	l.awaited = true
+	in := l.patience - time.Since(l.last)
+	if in <= 0 { // as many are out as may be
+		in = l.patience
+	}
+	if l.late == nil {
+		l.late = time.AfterFunc(in, l.relieve)
+	} else {
+		l.late.Reset(in)
+	}
+}
+
+// relieve begins another flight for those that wait behind late ones.
+func (l *lane) relieve() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.awaited = false
+	l.launch()
 }
 
 // closes reports whether a flight carries only the job that began it, which then goes on the goroutine
@@ -169,6 +214,7 @@ func (l *lane) closes(j *job) (alone bool) {
 	j.done = make(chan struct{})
 	l.waiting = slices.Insert(l.waiting, 0, j)
 	go l.fly(l.take())
+	l.launch() // those that may not fly with it
 	return false
 }
 

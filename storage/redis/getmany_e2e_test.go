@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"gatehouse.example/storage"
@@ -51,5 +52,29 @@ func TestGetManyFollowsSlots(t *testing.T) {
 	cancel()
 	if _, err := b.GetMany(ctx, keys); !errors.Is(err, context.Canceled) {
 		t.Errorf("GetMany in a context that is over: %v", err)
+	}
+}
+
+// TestUserWithoutMGet: a user of Redis who has no right to MGET, as none needed it before, reads the same,
+// and asks for it once.
+func TestUserWithoutMGet(t *testing.T) {
+	server := redistest.Start(t, gated(inDatabase))
+	servers := []*redistest.Server{server}
+	b := open(t, redis.Options{URL: asGate(server.URL())})
+	defer b.Close()
+	put(t, b, storage.Put{Key: "gatehouse:a", Data: []byte("a"), Operation: storage.Version{1}})
+	allow(t, servers, strings.ReplaceAll(inDatabase, " mget", ""))
+	for range 3 {
+		items, err := b.GetMany(t.Context(), []string{"gatehouse:none", "gatehouse:a"})
+		if err != nil || len(items) != 2 || items[0].Version != (storage.Version{}) || string(items[1].Data) != "a" {
+			t.Fatalf("GetMany: %q, %v", items, err)
+		}
+	}
+	if refused := refusals(t, servers); !slices.Equal(refused, []string{"mget"}) {
+		t.Errorf("refused are %q", refused)
+	}
+	entries, err := server.Client().ACLLog(t.Context(), 10).Result()
+	if err != nil || len(entries) != 1 || entries[0].Count != 1 {
+		t.Errorf("the server's log of refusals: %v, %v", entries, err)
 	}
 }

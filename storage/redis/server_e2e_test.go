@@ -22,7 +22,7 @@ import (
 // where there are replicas, and in a cluster.
 const (
 	everywhere = "ping get set del eval evalsha zadd zrem zrangebylex zrevrangebylex zcard info scan time bitfield"
-	inDatabase = everywhere + " select"
+	inDatabase = everywhere + " select mget"
 	withOthers = inDatabase + " wait"
 	inCluster  = everywhere + " wait asking command cluster|slots"
 )

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"gatehouse.example/internal/limited"
@@ -57,11 +58,25 @@ func (t Table) Get(ctx context.Context, id string) (Item, error) { return t.stor
 
 // GetMany returns the items under ids in their order, zero where there is none.
 func (t Table) GetMany(ctx context.Context, ids []string) ([]Item, error) {
+	return t.store.getMany(ctx, keysOf(t.kind, ids))
+}
+
+// keysOf returns the key of each id. They are parts of one text, which costs one allocation for all.
+func keysOf(kind string, ids []string) []string {
+	begin, size := key(kind, ""), 0
+	for _, id := range ids {
+		size += len(begin) + len(id)
+	}
+	var all strings.Builder
+	all.Grow(size)
 	keys := make([]string, len(ids))
 	for i, id := range ids {
-		keys[i] = key(t.kind, id)
+		from := all.Len()
+		all.WriteString(begin)
+		all.WriteString(id)
+		keys[i] = all.String()[from:]
 	}
-	return t.store.getMany(ctx, keys)
+	return keys
 }
 
 // Decode decodes the head of an item into head and returns its tail. The error is [ErrNotFound]

@@ -7,7 +7,7 @@ import "encoding/json"
 func RowHead(data []byte) (here, there any, err error) {
 	var h rowHead
 	err = json.Unmarshal(data, &h)
-	if own, ok := parseRowHead(data); ok {
+	if own, ok := parseRowHead(&rowRoom{}, data); ok {
 		here = own
 	}
 	return here, h, err

@@ -207,6 +207,20 @@ func (o order) parse(l storage.Listing) (listedRow, bool) {
 	return row, err == nil
 }
 
+// id returns the id of a row that was parsed from an entry of a list of this order. Where the entry
+// has name and version side by side, it is a part of the entry.
+func (o order) id(r listedRow) string {
+	from := 0
+	switch o {
+	case byName, byLatest:
+	case byUpdated:
+		from = strings.Index(r.Entry, entrySep) + len(entrySep)
+	default:
+		return rowID(r.name, r.version)
+	}
+	return r.Entry[from:][:len(r.name)+len(entrySep)+len(r.version)]
+}
+
 // behind returns the position behind the row in its list.
 func (r listedRow) behind() string {
 	return r.Entry[:strings.LastIndex(r.Entry, entrySep)] + afterSep

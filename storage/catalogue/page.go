@@ -89,7 +89,8 @@ type scan struct {
 	size    int // entries read at once
 	// whole selects the versions whose records are returned; nil selects all.
 	whole func(version string) bool
-	// visit, if not nil, is called for every row on the page, possibly twice for one row.
+	// visit, if not nil, is called for every row on the page, possibly twice for one row. It must
+	// not keep the version.
 	visit func(listedRow, *rowVersion)
 }
 
@@ -161,6 +162,7 @@ type walk struct {
 	last  listedRow         // the last row of the page
 	stale []storage.Listing // entries that no row will ever match again
 	bad   map[string]bool   // ids of damaged rows
+	room  rowRoom           // of the row that is read
 }
 
 // walk fills the page. It continues until it finds one row more, so that a page with More is
@@ -179,7 +181,7 @@ func (w *walk) walk(ctx context.Context, after string) error {
 		if len(entries) > 0 {
 			after = entries[len(entries)-1].Entry
 		}
-		rows = append(rows, w.choose(entries)...)
+		rows = w.choose(rows, entries)
 		if !exhausted && len(rows) <= w.limit-len(w.page.Entries) {
 			w.widen()
 			continue
@@ -242,6 +244,7 @@ func (w *walk) entries(ctx context.Context, after string) (entries []storage.Lis
 			return nil, false, err
 		}
 		exhausted = exhausted && len(page) < w.size
+		entries = slices.Grow(entries, len(page))
 		for _, entry := range page {
 			entries = append(entries, storage.Listing{Index: index, Entry: entry})
 		}
@@ -260,9 +263,9 @@ func (w *walk) entries(ctx context.Context, after string) (entries []storage.Lis
 	return entries, exhausted, nil
 }
 
-// choose returns the selected rows of entries.
-func (w *walk) choose(entries []storage.Listing) []listedRow {
-	rows := make([]listedRow, 0, len(entries))
+// choose appends the selected rows of entries to rows.
+func (w *walk) choose(rows []listedRow, entries []storage.Listing) []listedRow {
+	rows = slices.Grow(rows, len(entries))
 	for _, l := range entries {
 		if row, ok := w.order.parse(l); ok && (w.chosen == nil || w.chosen(row)) {
 			rows = append(rows, row)

@@ -36,7 +36,7 @@ func (w *walk) rowsThatFit(rows []listedRow) int {
 func (w *walk) readSome(ctx context.Context, rows []listedRow) (full bool, err error) {
 	ids := make([]string, len(rows))
 	for i, r := range rows {
-		ids[i] = rowID(r.name, r.version)
+		ids[i] = w.order.id(r)
 	}
 	items, err := w.c.rows.GetMany(ctx, ids)
 	if err != nil {
@@ -86,9 +86,9 @@ func (w *walk) unreadable(id string) {
 }
 
 // visible returns the row version visible to this read, nil if there is none or if the list
-// entry belongs to another version.
+// entry belongs to another version. It is valid until the next row is read.
 func (w *walk) visible(r listedRow, item storage.Item) (*rowVersion, error) {
-	row, err := w.c.decodeRow(item)
+	row, err := w.c.decodeRowInto(&w.room, item)
 	if err != nil {
 		return nil, err
 	}

@@ -116,8 +116,16 @@ func (r storedRow) record(id string) storage.TableRecord {
 	return storage.TableRecord{ID: id, Head: head, Tail: tail}
 }
 
+// rowRoom is memory for both versions of a row.
+type rowRoom [2]rowVersion
+
 // decodeRow decodes a row. A missing row, and one that was undone long ago, has no version.
-func (c *Catalogue) decodeRow(item storage.Item) (row storedRow, err error) {
+func (c *Catalogue) decodeRow(item storage.Item) (storedRow, error) {
+	return c.decodeRowInto(&rowRoom{}, item)
+}
+
+// decodeRowInto is decodeRow with memory that may be used again: the row is valid until then.
+func (c *Catalogue) decodeRowInto(room *rowRoom, item storage.Item) (row storedRow, err error) {
 	if item.Version == (storage.Version{}) {
 		return storedRow{}, nil
 	}
@@ -127,7 +135,7 @@ func (c *Catalogue) decodeRow(item storage.Item) (row storedRow, err error) {
 	}
 	var head rowHead
 	if err == nil {
-		head, err = readRowHead(encoded)
+		head, err = readRowHead(room, encoded)
 	}
 	if err != nil {
 		return storedRow{}, err

@@ -13,9 +13,10 @@ import (
 // bytes that encoding/json writes for a rowHead. That reads whatever has another form: a head with a
 // text that is escaped or not ASCII, of another program, or damaged.
 
-// readRowHead reads the head of a row.
-func readRowHead(data []byte) (rowHead, error) {
-	if h, ok := parseRowHead(data); ok {
+// readRowHead reads the head of a row, with its versions in room if the head has the form that is
+// written.
+func readRowHead(room *rowRoom, data []byte) (rowHead, error) {
+	if h, ok := parseRowHead(room, data); ok {
 		return h, nil
 	}
 	var h rowHead
@@ -26,16 +27,16 @@ func readRowHead(data []byte) (rowHead, error) {
 }
 
 // parseRowHead reads a head in the form that is written, and returns false for other forms.
-func parseRowHead(data []byte) (h rowHead, ok bool) {
+func parseRowHead(room *rowRoom, data []byte) (h rowHead, ok bool) {
 	r := headReader{rest: data}
 	r.must("{")
 	if r.has(`"current":`) {
-		h.Current = r.version()
+		h.Current = r.version(&room[0])
 		if r.has(`,"previous":`) {
-			h.Previous = r.version()
+			h.Previous = r.version(&room[1])
 		}
 	} else if r.has(`"previous":`) {
-		h.Previous = r.version()
+		h.Previous = r.version(&room[1])
 	}
 	r.must("}")
 	if r.wrong || len(r.rest) > 0 {
@@ -65,9 +66,9 @@ func (r *headReader) must(text string) {
 	}
 }
 
-// version reads a rowVersion. Its members are in the order of its fields.
-func (r *headReader) version() *rowVersion {
-	v := &rowVersion{}
+// version reads a rowVersion into v and returns v. Its members are in the order of its fields.
+func (r *headReader) version(v *rowVersion) *rowVersion {
+	*v = rowVersion{}
 	r.must(`{"seq":`)
 	v.Seq = r.number(64)
 	r.must(`,"stamp":`)

@@ -43,14 +43,15 @@ func Members(object []byte) []Member {
 }
 
 // AppendMembers appends the members of an object to a list. It returns the list as it was, and
-// false, if the argument is not an object or not valid JSON.
-func AppendMembers(members []Member, object []byte) ([]Member, bool) {
-	object = bytes.Trim(object, " \t\r\n")
-	if !IsObject(object) {
+// false, if the argument is not an object or not valid JSON. A list that is used again after
+// [:0] saves the memory of names that stand at the same places as before.
+func AppendMembers(members []Member, data []byte) ([]Member, bool) {
+	data = bytes.Trim(data, " \t\r\n")
+	if !IsObject(data) {
 		return members, false
 	}
-	p, all := parser{data: object}, members
-	if !p.list('}', &all) || p.at != len(object) {
+	all := members
+	if object(data, 0, 1, &all) != len(data) {
 		return members, false
 	}
 	return all, true
@@ -132,13 +133,26 @@ var frequent = func() map[string]string {
 	return names
 }()
 
-// unquoted returns the text of a JSON string.
-func unquoted(quoted []byte) string {
+// nameThere returns the name of the member that was at the place behind a list before the list became
+// shorter, "" for none. The members of many records stand in the same order.
+func nameThere(list []Member) string {
+	if n := len(list); n < cap(list) {
+		return list[:n+1][n].Name
+	}
+	return ""
+}
+
+// unquoted returns the text of a JSON string. It returns likely itself if that is the text.
+func unquoted(quoted []byte, likely string) string {
 	plain := quoted[1 : len(quoted)-1]
+	escaped := bytes.IndexByte(plain, '\\') >= 0
+	if !escaped && likely != "" && string(plain) == likely { // so it is UTF-8
+		return likely
+	}
 	if name := frequent[string(plain)]; name != "" {
 		return name
 	}
-	if bytes.IndexByte(quoted, '\\') < 0 && utf8.Valid(quoted) {
+	if !escaped && utf8.Valid(plain) {
 		return string(plain)
 	}
 	var s string

@@ -3,6 +3,7 @@ package rawjson_test
 import (
 	"bytes"
 	"encoding/json"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -81,6 +82,32 @@ func TestBytes(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// TestListUsedAgain: members in a list that had others before are those in a new one, whatever names
+// stood at their places, and the names of others do not change.
+func TestListUsedAgain(t *testing.T) {
+	objects := []string{
+		`{"a":1,"example.com/x":2,"c":3}`, `{"a":1,"example.com/x":[2],"c":{}}`, `{"example.com/x":1}`, `{}`, `{"a\\u0062":1}`, `{"a\u0062":1}`, `{"a\\u0062":1}`,
+		"{\"\ufffd\":1}", "{\"\xff\":1}", `{"":0}`, `{"name":1,"":2}`, `{"":1,"name":2,"a":3,"b":4,"c":5}`,
+	}
+	for _, first := range objects {
+		for _, second := range objects {
+			before, _ := rawjson.AppendMembers(nil, []byte(first))
+			names := append([]rawjson.Member{}, before...)
+			again, ok := rawjson.AppendMembers(before[:0], []byte(second))
+			if want, _ := rawjson.AppendMembers(nil, []byte(second)); !ok || !reflect.DeepEqual(append([]rawjson.Member{}, again...), append([]rawjson.Member{}, want...)) {
+				t.Errorf("%s after %s has members %+v, want %+v", second, first, again, want)
+			}
+			if want, _ := rawjson.AppendMembers(nil, []byte(first)); !reflect.DeepEqual(names, append([]rawjson.Member{}, want...)) {
+				t.Errorf("%s before %s becomes %+v, want %+v", first, second, names, want)
+			}
+		}
+	}
+	list, object := make([]rawjson.Member, 0, 4), []byte(`{"example.com/x":1,"example.com/y":2}`)
+	if n := testing.AllocsPerRun(10, func() { list, _ = rawjson.AppendMembers(list[:0], object) }); n != 0 {
+		t.Errorf("names that were there before take %v allocations", n)
 	}
 }
 

@@ -11,130 +11,151 @@ const maxDepth = 10000
 
 // Valid reports whether data is JSON, exactly as json.Valid does, in a fraction of its time.
 func Valid(data []byte) bool {
-	p := parser{data: data}
-	p.blank()
-	if !p.value() {
-		return false
+	at := value(data, blank(data, 0), 0)
+	return at != wrong && blank(data, at) == len(data)
+}
+
+// The functions below read JSON (RFC 8259). Each reads one thing at an index of data and returns the
+// index behind it, or wrong if there is something else. An index that is passed on like that stays in
+// a register, which one in memory would not.
+
+const wrong = -1
+
+// blank reads the white space between values, of which there may be none.
+func blank(data []byte, at int) int {
+	for at < len(data) && (data[at] == ' ' || data[at] == '\n' || data[at] == '\r' || data[at] == '\t') {
+		at++
 	}
-	p.blank()
-	return p.at == len(data)
+	return at
 }
 
-// parser reads JSON (RFC 8259). Its functions move at behind what they read, and return false if
-// there is something else.
-type parser struct {
-	data  []byte
-	at    int
-	depth int
-}
-
-// next returns the byte at the position, and 0, which begins nothing, at the end.
-func (p *parser) next() byte {
-	if p.at < len(p.data) {
-		return p.data[p.at]
+// next returns the byte at an index, and 0, which begins nothing, at the end.
+func next(data []byte, at int) byte {
+	if at < len(data) {
+		return data[at]
 	}
 	return 0
 }
 
-// take moves behind c if it is next.
-func (p *parser) take(c byte) bool {
-	if p.at < len(p.data) && p.data[p.at] == c {
-		p.at++
-		return true
-	}
-	return false
-}
-
-// blanks has a bit for each byte between values.
-const blanks = 1<<' ' | 1<<'\n' | 1<<'\r' | 1<<'\t'
-
-func (p *parser) blank() {
-	for p.at < len(p.data) && p.data[p.at] <= ' ' && uint64(1)<<p.data[p.at]&blanks != 0 {
-		p.at++
-	}
-}
-
-func (p *parser) value() bool {
-	switch c := p.next(); c {
+// value reads a value that is inside so many arrays and objects.
+func value(data []byte, at, depth int) int {
+	switch next(data, at) {
 	case '"':
-		return p.text()
+		return text(data, at)
 	case '{':
-		return p.list('}', nil)
+		return object(data, at, depth+1, nil)
 	case '[':
-		return p.list(']', nil)
+		return array(data, at, depth+1)
 	case 't':
-		return p.word("true")
+		return word(data, at, "true")
 	case 'f':
-		return p.word("false")
+		return word(data, at, "false")
 	case 'n':
-		return p.word("null")
+		return word(data, at, "null")
 	}
-	return p.number()
+	return number(data, at)
 }
 
-// list reads an array or an object: elements between brackets. It appends the members of an object
-// to all unless that is nil.
-func (p *parser) list(end byte, all *[]Member) bool {
-	if p.depth++; p.depth > maxDepth {
-		return false
+// array reads an array, which is the depth-th of the arrays and objects around its elements.
+func array(data []byte, at, depth int) int {
+	if depth > maxDepth {
+		return wrong
 	}
-	p.at++ // the bracket
-	p.blank()
-	for first := true; !p.take(end); first = false {
-		if !first {
-			if !p.take(',') {
-				return false
+	at = blank(data, at+1)
+	if next(data, at) == ']' {
+		return at + 1
+	}
+	for {
+		if at = value(data, at, depth); at == wrong {
+			return wrong
+		}
+		at = blank(data, at)
+		switch next(data, at) {
+		case ']':
+			return at + 1
+		case ',':
+			at = blank(data, at+1)
+		default:
+			return wrong
+		}
+	}
+}
+
+// object is array for an object. It appends the members to all unless that is nil.
+func object(data []byte, at, depth int, all *[]Member) int {
+	if depth > maxDepth {
+		return wrong
+	}
+	at = blank(data, at+1)
+	if next(data, at) == '}' {
+		return at + 1
+	}
+	for {
+		if at = member(data, at, depth, all); at == wrong {
+			return wrong
+		}
+		at = blank(data, at)
+		switch next(data, at) {
+		case '}':
+			return at + 1
+		case ',':
+			at = blank(data, at+1)
+		default:
+			return wrong
+		}
+	}
+}
+
+func member(data []byte, begin, depth int, all *[]Member) int {
+	behindName := text(data, begin)
+	if behindName == wrong {
+		return wrong
+	}
+	at := blank(data, behindName)
+	if next(data, at) != ':' {
+		return wrong
+	}
+	at = blank(data, at+1)
+	end := value(data, at, depth)
+	if end != wrong && all != nil {
+		m := Member{Text: data[begin:end], Value: data[at:end:end], At: at}
+		m.Name = unquoted(data[begin:behindName], nameThere(*all))
+		*all = append(*all, m)
+	}
+	return end
+}
+
+// text reads a string. Like encoding/json it takes bytes that are not UTF-8.
+func text(data []byte, at int) int {
+	if next(data, at) != '"' {
+		return wrong
+	}
+	for at++; ; {
+		at = behindPlain(data, at)
+		switch next(data, at) {
+		case '"':
+			return at + 1
+		case '\\':
+			if at = escape(data, at+1); at == wrong {
+				return wrong
 			}
-			p.blank()
+		default:
+			return wrong
 		}
-		if end == '}' && !p.member(all) || end == ']' && !p.value() {
-			return false
-		}
-		p.blank()
 	}
-	p.depth--
-	return true
 }
 
-func (p *parser) member(all *[]Member) bool {
-	begin := p.at
-	if !p.text() {
-		return false
-	}
-	name := p.data[begin:p.at]
-	if p.blank(); !p.take(':') {
-		return false
-	}
-	p.blank()
-	at := p.at
-	if !p.value() {
-		return false
-	}
-	if all != nil {
-		*all = append(*all, Member{Name: unquoted(name), Text: p.data[begin:p.at], Value: p.data[at:p.at:p.at], At: at})
-	}
-	return true
-}
-
-// plain are the bytes that stand for themselves in a string.
-var plain = func() (table [256]bool) {
-	for c := range table {
-		table[c] = c >= ' ' && c != '"' && c != '\\'
-	}
-	return table
-}()
-
-// plainPrefix returns the number of bytes at the beginning that stand for themselves in a string.
-func plainPrefix(data []byte) (n int) {
-	for ; len(data)-n >= 8; n += 8 {
-		if special := specials(binary.LittleEndian.Uint64(data[n:])); special != 0 {
-			return n + bits.TrailingZeros64(special)/8
+// behindPlain reads the bytes that stand for themselves in a string.
+func behindPlain(data []byte, at int) int {
+	for ; len(data)-at >= 8; at += 8 {
+		if special := specials(binary.LittleEndian.Uint64(data[at:])); special != 0 {
+			return at + bits.TrailingZeros64(special)/8
 		}
 	}
-	for n < len(data) && plain[data[n]] {
-		n++
+	for at < len(data) && data[at] >= ' ' && data[at] != '"' && data[at] != '\\' {
+		at++
 	}
-	return n
+	return at
 }
 
 // specials looks at eight bytes at once. The lowest bit that it returns is the highest of the first
@@ -148,75 +169,64 @@ func specials(eight uint64) uint64 {
 	return (control | (quote-ones)&^quote | (slash-ones)&^slash) & high
 }
 
-// text reads a string. Like encoding/json it takes bytes that are not UTF-8.
-func (p *parser) text() bool {
-	if !p.take('"') {
-		return false
-	}
-	for {
-		p.at += plainPrefix(p.data[p.at:])
-		if p.take('"') {
-			return true
-		}
-		if !p.take('\\') || !p.escape() {
-			return false
-		}
-	}
-}
-
 // escape reads what follows a backslash.
-func (p *parser) escape() bool {
-	c := p.next()
-	p.at++
-	switch c {
+func escape(data []byte, at int) int {
+	switch next(data, at) {
 	case '"', '\\', '/', 'b', 'f', 'n', 'r', 't':
-		return true
+		return at + 1
 	case 'u':
 		for range 4 {
-			if !hex(p.next()) {
-				return false
+			if at++; !hex(next(data, at)) {
+				return wrong
 			}
-			p.at++
 		}
-		return true
+		return at + 1
 	}
-	return false
+	return wrong
 }
 
 func hex(c byte) bool {
 	return '0' <= c && c <= '9' || 'a' <= c && c <= 'f' || 'A' <= c && c <= 'F'
 }
 
-func (p *parser) word(w string) bool {
-	if len(p.data)-p.at < len(w) || string(p.data[p.at:p.at+len(w)]) != w {
-		return false
+func word(data []byte, at int, w string) int {
+	if len(data)-at < len(w) || string(data[at:at+len(w)]) != w {
+		return wrong
 	}
-	p.at += len(w)
-	return true
+	return at + len(w)
 }
 
-func (p *parser) number() bool {
-	p.take('-')
-	if !p.take('0') && !p.digits() {
-		return false
+func number(data []byte, at int) int {
+	if next(data, at) == '-' {
+		at++
 	}
-	if p.take('.') && !p.digits() {
-		return false
+	if next(data, at) == '0' {
+		at++
+	} else if at = digits(data, at); at == wrong {
+		return wrong
 	}
-	if p.take('e') || p.take('E') {
-		if !p.take('+') {
-			p.take('-')
+	if next(data, at) == '.' {
+		if at = digits(data, at+1); at == wrong {
+			return wrong
 		}
-		return p.digits()
 	}
-	return true
+	if c := next(data, at); c != 'e' && c != 'E' {
+		return at
+	}
+	if c := next(data, at+1); c == '+' || c == '-' {
+		at++
+	}
+	return digits(data, at+1)
 }
 
 // digits reads one digit or more.
-func (p *parser) digits() bool {
-	begin := p.at
-	for p.at < len(p.data) && '0' <= p.data[p.at] && p.data[p.at] <= '9' {
-		p.at++
+func digits(data []byte, at int) int {
+	begin := at
+	for at < len(data) && '0' <= data[at] && data[at] <= '9' {
+		at++
 	}
-	return p.at > begin
+	if at == begin {
+		return wrong
+	}
+	return at
 }

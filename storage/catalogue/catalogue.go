@@ -18,6 +18,7 @@ import (
 	"log/slog"
 	"math"
 	"slices"
+	"sync/atomic"
 	"time"
 	"unicode/utf8"
 
@@ -61,6 +62,7 @@ import (
 type Catalogue struct {
 	store       *storage.Store
 	state, rows storage.Table
+	lastHead    atomic.Pointer[decodedHead] // nil before the first read
 }
 
 // New returns the catalogue of a store. The catalogue has no state before the first call of

@@ -1,6 +1,7 @@
 package catalogue
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -97,16 +98,33 @@ func (c *counts) add(l *listing, n int) {
 }
 
 // readHead reads the state without the unfinished pages. It returns the zero state if there is
-// none.
+// none. Nothing of it must be changed.
 func (c *Catalogue) readHead(ctx context.Context) (st stateRecord, err error) {
 	item, err := c.state.Get(ctx, stateID)
 	if errors.Is(err, storage.ErrNotFound) {
 		return stateRecord{}, nil
 	}
-	if err == nil {
-		_, err = c.state.Decode(item, &st)
+	if err != nil {
+		return stateRecord{}, err
+	}
+	encoded, _, err := c.state.Split(item)
+	if err != nil {
+		return stateRecord{}, err
+	}
+	if last := c.lastHead.Load(); last != nil && bytes.Equal(last.encoded, encoded) {
+		return last.decoded, nil
+	}
+	if _, err = c.state.Decode(item, &st); err == nil {
+		c.lastHead.Store(&decodedHead{bytes.Clone(encoded), st})
 	}
 	return st, err
+}
+
+// decodedHead is the head of the state as it was read last. It is read three times for each page and
+// seldom changes: the same bytes are not decoded again.
+type decodedHead struct {
+	encoded []byte
+	decoded stateRecord // never changed
 }
 
 // decodeState decodes the state with the unfinished pages.

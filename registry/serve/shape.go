@@ -78,7 +78,7 @@ func (o ownMeta) splitInto(l *lists, e catalogue.Entry) (row, error) {
 	r := row{entry: e, record: bytes.TrimSpace(e.Server)}
 	isOwnKey := func(m rawjson.Member) bool { return o.owns(m.Name) }
 	var valid, validMeta bool
-	l.members, valid = rawjson.AppendMembers(l.members[:0], r.record)
+	l.members, l.recordMeta, valid = rawjson.AppendInside("_meta", l.members[:0], l.recordMeta[:0], r.record)
 	l.itemMeta, validMeta = rawjson.AppendMembers(l.itemMeta[:0], e.Meta)
 	if !valid || len(e.Meta) > 0 && (!validMeta || !rawjson.IsObject(e.Meta)) {
 		return row{}, fmt.Errorf("%w: %s %s", errRow, e.Name, e.Version)
@@ -90,7 +90,6 @@ func (o ownMeta) splitInto(l *lists, e catalogue.Entry) (row, error) {
 	if i := slices.IndexFunc(r.members, rawjson.Named("_meta")); i >= 0 {
 		meta := r.members[i]
 		r.members = slices.Delete(r.members, i, i+1)
-		l.recordMeta, _ = rawjson.AppendMembers(l.recordMeta[:0], meta.Value)
 		r.recordMeta = l.recordMeta
 		if slices.ContainsFunc(r.recordMeta, isOwnKey) {
 			r.recordMeta = slices.DeleteFunc(r.recordMeta, isOwnKey)

@@ -46,15 +46,22 @@ func Members(object []byte) []Member {
 // false, if the argument is not an object or not valid JSON. A list that is used again after
 // [:0] saves the memory of names that stand at the same places as before.
 func AppendMembers(members []Member, data []byte) ([]Member, bool) {
+	all, _, ok := AppendInside("", members, nil, data)
+	return all, ok
+}
+
+// AppendInside is AppendMembers that also appends to inner the members of the first member called name,
+// if that is an object: with offsets in the whole object, and the inner object is not read again.
+func AppendInside(name string, members, inner []Member, data []byte) (all, inside []Member, ok bool) {
 	data = bytes.Trim(data, " \t\r\n")
 	if !IsObject(data) {
-		return members, false
+		return members, inner, false
 	}
-	all := members
-	if object(data, 0, 1, &all) != len(data) {
-		return members, false
+	l := list{members: members, inner: inner, inside: name}
+	if object(data, 0, 1, &l) != len(data) {
+		return members, inner, false
 	}
-	return all, true
+	return l.members, l.inner, true
 }
 
 // Object returns an object of the members, with their original bytes.

@@ -111,6 +111,33 @@ func TestListUsedAgain(t *testing.T) {
 	}
 }
 
+// TestAppendInside: the inner members are those of the first member of the name, as AppendMembers
+// reads them, none if that is no object.
+func TestAppendInside(t *testing.T) {
+	for _, data := range []string{
+		`{"_meta":{"a":1,"b":{"_meta":{"c":2}}},"d":3}`, ` {"a":{"_meta":{"b":1}}} `, `{"_meta":{"a":1},"_meta":{"b":1}}`, `{"_meta":[1],"_meta":{"b":1}}`,
+		`{"\u005fmeta":{"a":1},"_meta":{"b":1}}`, `{"_meta" : { } }`, `{"_meta":null}`, `{"":{"a":1}}`, `{}`,
+	} {
+		all, inside, ok := rawjson.AppendInside("_meta", nil, nil, []byte(data))
+		want := rawjson.Members([]byte(data))
+		if len(want) == 0 {
+			want = nil
+		}
+		if !ok || !reflect.DeepEqual(all, want) {
+			t.Errorf("%s has members %+v, %t; want %+v", data, all, ok, want)
+		}
+		if want := rawjson.Members(rawjson.Find(want, "_meta")); !bytes.Equal(rawjson.Object(inside), rawjson.Object(want)) || len(inside) != len(want) {
+			t.Errorf("%s has inside %+v, want %+v", data, inside, want)
+		}
+	}
+	kept := rawjson.Members([]byte(`{"kept":1}`))
+	for _, data := range []string{`{"_meta":{"a":1}`, `{"_meta":{"a":1,}}`, `[1]`, `{"_meta":{"a":1}}x`} {
+		if all, inside, ok := rawjson.AppendInside("_meta", kept, kept, []byte(data)); ok || len(all) != 1 || len(inside) != 1 {
+			t.Errorf("%s has members %+v and %+v, %t", data, all, inside, ok)
+		}
+	}
+}
+
 func same(a, b any) bool {
 	x, _ := json.Marshal(a)
 	y, _ := json.Marshal(b)

@@ -23,7 +23,7 @@ const wrong = -1
 
 // blank reads the white space between values, of which there may be none.
 func blank(data []byte, at int) int {
-	for at < len(data) && (data[at] == ' ' || data[at] == '\n' || data[at] == '\r' || data[at] == '\t') {
+	for at < len(data) && data[at] <= ' ' && (data[at] == ' ' || data[at] == '\n' || data[at] == '\r' || data[at] == '\t') {
 		at++
 	}
 	return at
@@ -81,8 +81,8 @@ func array(data []byte, at, depth int) int {
 	}
 }
 
-// object is array for an object. It appends the members to all unless that is nil.
-func object(data []byte, at, depth int, all *[]Member) int {
+// object is array for an object. It appends the members to a list unless that is nil.
+func object(data []byte, at, depth int, to *list) int {
 	if depth > maxDepth {
 		return wrong
 	}
@@ -91,7 +91,7 @@ func object(data []byte, at, depth int, all *[]Member) int {
 		return at + 1
 	}
 	for {
-		if at = member(data, at, depth, all); at == wrong {
+		if at = member(data, at, depth, to); at == wrong {
 			return wrong
 		}
 		at = blank(data, at)
@@ -106,7 +106,7 @@ func object(data []byte, at, depth int, all *[]Member) int {
 	}
 }
 
-func member(data []byte, begin, depth int, all *[]Member) int {
+func member(data []byte, begin, depth int, to *list) int {
 	behindName := text(data, begin)
 	if behindName == wrong {
 		return wrong
@@ -116,13 +116,36 @@ func member(data []byte, begin, depth int, all *[]Member) int {
 		return wrong
 	}
 	at = blank(data, at+1)
-	end := value(data, at, depth)
-	if end != wrong && all != nil {
-		m := Member{Text: data[begin:end], Value: data[at:end:end], At: at}
-		m.Name = unquoted(data[begin:behindName], nameThere(*all))
-		*all = append(*all, m)
+	if to == nil {
+		return value(data, at, depth)
+	}
+	name := unquoted(data[begin:behindName], nameThere(to.members))
+	end := to.value(data, at, depth, name)
+	if end != wrong {
+		to.members = append(to.members, Member{Name: name, Text: data[begin:end], Value: data[at:end:end], At: at})
 	}
 	return end
+}
+
+// list has the members of an object, and those of the first member called inside if that is an object.
+type list struct {
+	members, inner []Member
+	inside         string // "" for none
+}
+
+// value is value for the value of a member.
+func (l *list) value(data []byte, at, depth int, name string) int {
+	if l.inside == "" || name != l.inside {
+		return value(data, at, depth)
+	}
+	l.inside = ""
+	if next(data, at) != '{' {
+		return value(data, at, depth)
+	}
+	of := list{members: l.inner}
+	at = object(data, at, depth+1, &of)
+	l.inner = of.members
+	return at
 }
 
 // text reads a string. Like encoding/json it takes bytes that are not UTF-8.

@@ -210,6 +210,15 @@ func appendOfficial(b []byte, e catalogue.Entry) []byte {
 // exceeds maxAnswer, body is nil and fitted is the number of rows that fit; otherwise fitted is
 // the number of entries.
 func (h *Handler) writeList(entries []catalogue.Entry, next string, s shape) (body []byte, fitted int) {
+	d := drafts.Get().(*draft)
+	if fitted = h.draftList(d, entries, next, s); fitted < len(entries) {
+		return nil, fitted // so large a draft is not used again
+	}
+	return d.finish(), fitted
+}
+
+// draftList writes the page to a draft, and returns the number of rows that fit.
+func (h *Handler) draftList(d *draft, entries []catalogue.Entry, next string, s shape) (fitted int) {
 	size, times := 64, 1
 	if s == shapeBoth {
 		times = 2 // an item has the record in both forms
@@ -217,20 +226,21 @@ func (h *Handler) writeList(entries []catalogue.Entry, next string, s shape) (bo
 	for _, e := range entries {
 		size += times*len(e.Server) + len(e.Meta) + 512
 	}
-	b, count, l := append(make([]byte, 0, size), `{"servers":[`...), 0, &lists{}
+	d.text = append(slices.Grow(d.text[:0], size), `{"servers":[`...)
+	b, count := d.text, 0
 	for i, e := range entries {
 		before := len(b)
 		if count > 0 {
 			b = append(b, ',')
 		}
 		var err error
-		if b, err = h.appendItemWith(l, b, e, s); err != nil {
+		if b, err = h.appendItemWith(&d.lists, b, e, s); err != nil {
 			h.logFault("a row of the catalogue is left out", "err", err)
 			b = b[:before]
 			continue
 		}
 		if len(b) > maxAnswer && i > 0 {
-			return nil, i
+			return i
 		}
 		count++
 	}
@@ -239,7 +249,8 @@ func (h *Handler) writeList(entries []catalogue.Entry, next string, s shape) (bo
 		b = append(append(b, `"nextCursor":"`...), next+`",`...)
 	}
 	b = strconv.AppendInt(append(b, `"count":`...), int64(count), 10)
-	return append(b, `}}`...), len(entries)
+	d.text = append(b, `}}`...)
+	return len(entries)
 }
 
 // appendComma appends a comma unless b ends with the beginning of an object or a list.

@@ -1,0 +1,193 @@
+package redis
+
+import (
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"gatehouse.example/internal/limited"
+)
+
+// lane is the flights of one kind to one server.
+type lane struct {
+	most int // how many may be out at a time
+	// patience is how long the last flight may be out until another one may begin although so many are:
+	// they may hang in a connection that is lost, or the way is long.
+	patience time.Duration
+	flights  *atomic.Int64 // counts those of all lanes
+
+	mu      sync.Mutex
+	waiting []*job
+	out     int
+	// boarding means that a flight has begun and not left: what arrives comes along.
+	boarding bool
+	last     time.Time   // when the last flight began
+	late     *time.Timer // calls relieve, nil before it is needed
+	awaited  bool        // late will do so
+
+	timers limited.Timers
+}
+
+// lanes are those of one server: writes that replicas have to confirm are out for longer, so that
+// everything else does not stand behind them.
+type lanes struct{ prompt, confirmed lane }
+
+// The flights that may be out to one server at a time, and after what time others begin.
+const (
+	promptFlights     = 1
+	promptPatience    = 4 * time.Millisecond
+	confirmedFlights  = 4
+	confirmedPatience = 100 * time.Millisecond
+	// lateFlights may be out at most.
+	lateFlights = 8
+)
+
+// send has a job flown, by itself or with others.
+func (l *lane) send(j *job) error {
+	if l.opens(j) {
+		runtime.Gosched() // who is about to send something too comes along; without them this takes no time
+		if l.closes(j) {
+			defer l.land()
+			fly(j.ctx, []*job{j})
+			return nil
+		}
+	}
+	_, why := limited.Wait(j.ctx, &l.timers, j.done)
+	if why != nil && l.leave(j) {
+		return certain(why)
+	}
+	return why
+}
+
+// opens begins a flight with a job, if one may begin and nobody waits. Otherwise the job waits too.
+func (l *lane) opens(j *job) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.waiting) == 0 && l.free() {
+		l.boarding = true
+		l.begin()
+		return true
+	}
+	j.done = make(chan struct{})
+	l.waiting = append(l.waiting, j)
+	l.launch()
+	return false
+}
+
+// launch begins flights for those that wait, as many as may be, and has relieve look after the others.
+func (l *lane) launch() {
+	for len(l.waiting) > 0 && l.free() {
+		l.begin()
+		go l.fly(l.take())
+	}
+	if len(l.waiting) > 0 {
+		l.lookLater()
+	}
+}
+
+// free reports whether a flight may begin.
+func (l *lane) free() bool {
+	return !l.boarding && (l.out < l.most || l.out < lateFlights && time.Since(l.last) >= l.patience)
+}
+
+// lookLater has relieve called when the last flight is late, if it is still out then.
+func (l *lane) lookLater() {
+	if l.awaited {
+		return
+	}
+	l.awaited = true
+	in := l.patience - time.Since(l.last)
+	if in <= 0 { // as many are out as may be
+		in = l.patience
+	}
+	if l.late == nil {
+		l.late = time.AfterFunc(in, l.relieve)
+	} else {
+		l.late.Reset(in)
+	}
+}
+
+// relieve begins another flight for those that wait behind late ones.
+func (l *lane) relieve() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.awaited = false
+	l.launch()
+}
+
+// closes reports whether a flight carries only the job that began it, which then goes on the goroutine
+// of its caller. Otherwise the flight leaves with those that came.
+func (l *lane) closes(j *job) (alone bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.boarding = false
+	if len(l.waiting) == 0 {
+		return true
+	}
+	j.done = make(chan struct{})
+	l.waiting = slices.Insert(l.waiting, 0, j)
+	go l.fly(l.take())
+	l.launch() // those that may not fly with it
+	return false
+}
+
+func (l *lane) begin() {
+	l.flights.Add(1)
+	l.out++
+	l.last = time.Now()
+}
+
+// leave takes a job out of those that wait, if it has not taken off.
+func (l *lane) leave(j *job) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	i := slices.Index(l.waiting, j)
+	if i >= 0 {
+		l.waiting = slices.Delete(l.waiting, i, i+1)
+	}
+	return i >= 0
+}
+
+// land ends a flight, and begins the next one with those that wait.
+func (l *lane) land() {
+	if next := l.next(); len(next) > 0 {
+		go l.fly(next)
+	}
+}
+
+// fly flies jobs, and after them those that have arrived meanwhile.
+func (l *lane) fly(jobs []*job) {
+	for len(jobs) > 0 {
+		flyTogether(jobs)
+		runtime.Gosched()
+		jobs = l.next()
+	}
+}
+
+// next returns the jobs of the flight after one that is over, none if there is no other.
+func (l *lane) next() []*job {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	jobs := l.take()
+	l.out--
+	if len(jobs) > 0 {
+		l.begin()
+	}
+	return jobs
+}
+
+// take takes the first of those that wait, and those behind it that may fly with it.
+func (l *lane) take() (jobs []*job) {
+	bytes := 0
+	for _, j := range l.waiting {
+		bytes += j.size()
+		if len(jobs) > 0 && (bytes > flightBytes || len(jobs) == flightJobs || !j.alike(jobs[0])) {
+			break
+		}
+		jobs = append(jobs, j)
+	}
+	l.waiting = slices.Delete(l.waiting, 0, len(jobs))
+	return jobs
+}

@@ -5,12 +5,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"os/exec"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"time"
 )
@@ -18,38 +18,33 @@ import (
 // process is a program that runs beside the generator, on the core of the servers.
 type process struct {
 	cmd    *exec.Cmd
-	output output
+	log    *os.File // what it writes: a pipe to the generator would wake it at each line
 	exited chan struct{}
 }
 
-// output keeps the end of what a program writes.
-type output struct {
-	mu   sync.Mutex
-	text []byte
-}
-
-func (o *output) Write(p []byte) (int, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.text = append(o.text, p...)
-	if over := len(o.text) - 64<<10; over > 0 {
-		o.text = append(o.text[:0], o.text[over:]...)
+// output returns the end of what the program wrote.
+func (p *process) output() string {
+	const most = 64 << 10
+	info, err := p.log.Stat()
+	if err != nil {
+		return err.Error()
 	}
-	return len(p), nil
-}
-
-func (o *output) String() string {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return string(o.text)
+	from := max(0, info.Size()-most)
+	text, _ := io.ReadAll(io.NewSectionReader(p.log, from, most))
+	return string(text)
 }
 
 // start runs a command on the given core; a negative one is any.
 func start(core int, env []string, command string, args ...string) (*process, error) {
-	p := &process{cmd: exec.Command(command, args...), exited: make(chan struct{})}
+	log, err := os.CreateTemp("", "gatehouse-bench-log-")
+	if err != nil {
+		return nil, err
+	}
+	p := &process{cmd: exec.Command(command, args...), log: log, exited: make(chan struct{})}
 	p.cmd.Env = append(cleanEnvironment(), env...)
-	p.cmd.Stdout, p.cmd.Stderr = &p.output, &p.output
+	p.cmd.Stdout, p.cmd.Stderr = log, log
 	if err := startOn(core, p.cmd); err != nil {
+		p.forget()
 		return nil, err
 	}
 	go func() {
@@ -69,8 +64,15 @@ func cleanEnvironment() (env []string) {
 	return env
 }
 
-// stop ends the program, at last by force.
+// forget removes the log.
+func (p *process) forget() {
+	_ = p.log.Close()
+	_ = os.Remove(p.log.Name())
+}
+
+// stop ends the program, at last by force, and removes its log.
 func (p *process) stop() {
+	defer p.forget()
 	_ = p.cmd.Process.Signal(syscall.SIGINT)
 	select {
 	case <-p.exited:
@@ -93,13 +95,13 @@ func (p *process) await(ctx context.Context, ready func() error) error {
 		}
 		select {
 		case <-p.exited:
-			return fmt.Errorf("%s: %w: %s", p.cmd.Path, errEnded, p.output.String())
+			return fmt.Errorf("%s: %w: %s", p.cmd.Path, errEnded, p.output())
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-time.After(time.Millisecond):
 		}
 		if time.Now().After(deadline) {
-			return fmt.Errorf("%s: %w\n%s", p.cmd.Path, err, p.output.String())
+			return fmt.Errorf("%s: %w\n%s", p.cmd.Path, err, p.output())
 		}
 	}
 }

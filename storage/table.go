@@ -169,7 +169,10 @@ const manyAtOnce = 250
 
 // getMany reads items, zero where there is none.
 func (s *Store) getMany(ctx context.Context, keys []string) (items []Item, err error) {
-	if len(keys) <= manyAtOnce {
+	switch {
+	case len(keys) == 0:
+		return nil, nil
+	case len(keys) <= manyAtOnce:
 		return s.getAtOnce(ctx, keys)
 	}
 	for chunk := range slices.Chunk(keys, manyAtOnce) {

@@ -12,7 +12,7 @@ import (
 // both sides, and the server the write to its disk (appendfsync always). A command that finds nothing
 // under way goes at once, alone, on its own goroutine, unless other goroutines that could run send
 // something first: where the processor is the bound, commands would hardly ever meet otherwise. What
-// arrives while flights are out waits for the next one, in order of arrival.
+// arrives while a flight is out waits for the next one, in order of arrival (lane.go).
 
 // job is what one caller sends: commands that follow each other on one connection.
 type job struct {

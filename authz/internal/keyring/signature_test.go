@@ -3,6 +3,7 @@ package keyring_test
 import (
 	"encoding/json"
 	"errors"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -55,10 +56,27 @@ func TestSignsAsTheLibrary(t *testing.T) {
 func TestShortNumbersOfSignatures(t *testing.T) {
 	t.Parallel()
 	ring := open(t, config(newEmptyStore(t), "ES256"))
-	for range 600 {
-		token := sign(t, ring)
+	for i := range 600 {
+		claims := someClaims()
+		claims.ID = strconv.Itoa(i)
+		token, err := ring.Sign(claims)
+		if err != nil {
+			t.Fatal(err)
+		}
 		if signature := token[strings.LastIndex(token, ".")+1:]; len(signature) != 86 {
 			t.Fatalf("a signature of %d characters", len(signature))
+		}
+	}
+}
+
+// TestOneSignatureOfAToken: the same claims make the same token with each algorithm, so no signature
+// depends on a source of chance (RFC 6979, RFC 8032, RFC 8017 section 8.2).
+func TestOneSignatureOfAToken(t *testing.T) {
+	t.Parallel()
+	for _, algorithm := range []string{"ES256", "EdDSA", "RS256"} {
+		ring := open(t, config(newEmptyStore(t), algorithm))
+		if first, second := sign(t, ring), sign(t, ring); first != second {
+			t.Errorf("%s: %s and %s", algorithm, first, second)
 		}
 	}
 }

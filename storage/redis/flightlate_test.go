@@ -30,7 +30,7 @@ func TestFlightsEnd(t *testing.T) {
 		wantErr(t, short, context.DeadlineExceeded)
 		begun := time.Now()
 		waits, joins := get(t, within(300*time.Millisecond), b, "c"), get(t, within(600*time.Millisecond), b, "d")
-		time.Sleep(promptPatience/2 - time.Nanosecond)
+		time.Sleep(lookAfter - promptPatience/2 - time.Nanosecond)
 		w.want(t, "a")
 		time.Sleep(time.Nanosecond)
 		w.want(t, "a", "c d")
@@ -47,8 +47,8 @@ func TestFlightsEnd(t *testing.T) {
 	})
 }
 
-// hang has as many flights out as may be: another one begins after each time of patience, for those that
-// wait, without anybody new.
+// hang has as many flights out as may be: another one begins after each lookAfter, for those that wait,
+// without anybody new.
 func (w *tower) hang(t *testing.T, b *backend) (flights []string, outs []<-chan error) {
 	t.Helper()
 	for i := range lateFlights {
@@ -56,7 +56,7 @@ func (w *tower) hang(t *testing.T, b *backend) (flights []string, outs []<-chan 
 		outs, flights = append(outs, get(t, t.Context(), b, key)), append(flights, key)
 		w.want(t, flights[:max(1, i)]...)
 		if i > 0 {
-			time.Sleep(promptPatience)
+			time.Sleep(lookAfter)
 		}
 		w.want(t, flights...)
 	}
@@ -72,7 +72,7 @@ func TestLateFlightsAreBounded(t *testing.T) {
 		b := w.backend(0)
 		flights, outs := w.hang(t, b)
 		outs = append(outs, get(t, t.Context(), b, "last"))
-		time.Sleep(10 * promptPatience)
+		time.Sleep(10 * lookAfter)
 		w.want(t, flights...)
 		w.land(0)
 		w.want(t, append(flights, "last")...)
@@ -92,29 +92,37 @@ func chanOf(err error) <-chan error {
 }
 
 // TestLateIsTheLastFlight: patience counts from the begin of the last flight, whenever somebody began to
-// wait, and a look that comes when nobody waits changes nothing.
+// wait. Who arrives after it takes along those that wait, and a look that comes when nobody waits changes
+// nothing.
 func TestLateIsTheLastFlight(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := &tower{}
 		b := w.backend(0)
-		outs := []<-chan error{get(t, t.Context(), b, "a"), get(t, t.Context(), b, "b")}
+		arrive := func(keys ...string) (outs []<-chan error) {
+			for _, key := range keys {
+				outs = append(outs, get(t, t.Context(), b, key))
+			}
+			return outs
+		}
+		outs := arrive("a", "b")
 		time.Sleep(promptPatience / 2)
 		w.land(0)
 		w.want(t, "a", "b")
-		outs = append(outs, get(t, t.Context(), b, "c"))
+		outs = append(outs, arrive("c")...)
 		time.Sleep(promptPatience - time.Nanosecond)
+		outs = append(outs, arrive("d")...)
 		w.want(t, "a", "b")
 		time.Sleep(time.Nanosecond)
-		w.want(t, "a", "b", "c")
-		outs = append(outs, get(t, t.Context(), b, "d"))
-		w.land(1)
-		w.land(2)
-		w.land(3)
-		time.Sleep(promptPatience) // nobody waits any more
-		outs = append(outs, get(t, t.Context(), b, "e"))
-		w.want(t, "a", "b", "c", "d", "e")
-		w.land(4)
+		outs = append(outs, arrive("e")...)
+		w.want(t, "a", "b", "c d e")
+		time.Sleep(lookAfter) // nobody waits any more
+		w.want(t, "a", "b", "c d e")
+		outs = append(outs, arrive("f")...)
+		w.want(t, "a", "b", "c d e", "f")
+		for flight := 1; flight < 4; flight++ {
+			w.land(flight)
+		}
 		for _, out := range outs {
 			wantErr(t, out, nil)
 		}

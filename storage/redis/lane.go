@@ -14,7 +14,8 @@ import (
 type lane struct {
 	most int // how many may be out at a time
 	// patience is how long the last flight may be out until another one may begin although so many are:
-	// they may hang in a connection that is lost, or the way is long.
+	// they may hang in a connection that is lost, or the way is long. It begins when another job arrives,
+	// or after lookAfter without one.
 	patience time.Duration
 	flights  *atomic.Int64 // counts those of all lanes
 
@@ -42,6 +43,10 @@ const (
 	confirmedPatience = 100 * time.Millisecond
 	// lateFlights may be out at most.
 	lateFlights = 8
+	// lookAfter is how long the last flight may be out until those that wait are looked after without an
+	// arrival. Something waits at most times where much is to be done, so the timer for it comes to its end
+	// each time, which wakes the process for nothing: several processes on one processor feel it.
+	lookAfter = 25 * time.Millisecond
 )
 
 // send has a job flown, by itself or with others.
@@ -92,15 +97,16 @@ func (l *lane) free() bool {
 	return !l.boarding && (l.out < l.most || l.out < lateFlights && time.Since(l.last) >= l.patience)
 }
 
-// lookLater has relieve called when the last flight is late, if it is still out then.
+// lookLater has relieve called when the last flight is very late, if it is still out then.
 func (l *lane) lookLater() {
 	if l.awaited {
 		return
 	}
 	l.awaited = true
-	in := l.patience - time.Since(l.last)
+	late := max(l.patience, lookAfter)
+	in := late - time.Since(l.last)
 	if in <= 0 { // as many are out as may be
-		in = l.patience
+		in = late
 	}
 	if l.late == nil {
 		l.late = time.AfterFunc(in, l.relieve)

@@ -129,6 +129,50 @@ func TestLateIsTheLastFlight(t *testing.T) {
 	})
 }
 
+// TestLateFlightsGoAway: a flight that began beside a late one ends what was late. When both land, one at a
+// time is out again, and what waited meanwhile goes with it.
+func TestLateFlightsGoAway(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := &tower{}
+		b := w.backend(0)
+		outs := []<-chan error{get(t, t.Context(), b, "late")}
+		time.Sleep(promptPatience)
+		outs = append(outs, get(t, t.Context(), b, "beside"), get(t, t.Context(), b, "a"), get(t, t.Context(), b, "b"))
+		w.want(t, "late", "beside")
+		w.land(0)
+		w.want(t, "late", "beside")
+		w.land(1)
+		w.want(t, "late", "beside", "a b")
+		w.land(2)
+		for _, out := range outs {
+			wantErr(t, out, nil)
+		}
+	})
+}
+
+// TestLookAfterTheLateHaveLanded: those that wait for a flight which hangs are looked after, also when
+// they began to wait while another one was out and that has landed.
+func TestLookAfterTheLateHaveLanded(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := &tower{}
+		b := w.backend(0)
+		outs := []<-chan error{get(t, t.Context(), b, "late")}
+		time.Sleep(promptPatience)
+		outs = append(outs, get(t, t.Context(), b, "hangs"), get(t, t.Context(), b, "a"))
+		w.land(0)
+		w.want(t, "late", "hangs")
+		time.Sleep(lookAfter)
+		w.want(t, "late", "hangs", "a")
+		w.land(1)
+		w.land(2)
+		for _, out := range outs {
+			wantErr(t, out, nil)
+		}
+	})
+}
+
 // TestOthersDoNotWaitForAFlight: who may not fly with those that board has a flight of their own.
 func TestOthersDoNotWaitForAFlight(t *testing.T) {
 	t.Parallel()

@@ -172,13 +172,14 @@ func (l *lane) fly(jobs []*job) {
 	}
 }
 
-// next returns the jobs of the flight after one that is over, none if there is no other.
-func (l *lane) next() []*job {
+// next returns the jobs of the flight after one that is over, none if there is no other: nobody waits, or
+// those that do go with another one that is out. So what began because a flight was late ends with it.
+func (l *lane) next() (jobs []*job) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	jobs := l.take()
 	l.out--
-	if len(jobs) > 0 {
+	if len(l.waiting) > 0 && l.free() {
+		jobs = l.take()
 		l.begin()
 	}
 	return jobs

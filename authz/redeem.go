@@ -1,9 +1,6 @@
 package authz
 
 import (
-	"crypto/sha256"
-	"crypto/subtle"
-	"encoding/base64"
 	"net/http"
 	"strings"
 
@@ -59,21 +56,15 @@ func (s *Server) stillRedirects(client storage.Client, g storage.Grant) bool {
 // PKCE challenge. OAuth 2.1 section 10.2: redirect_uri is optional here, and is compared byte
 // for byte if present.
 func codeMatches(g storage.Grant, client storage.Client, f form) bool {
-	return g.Code.Matches(f.get("code")) &&
+	verifier := f.get("code_verifier")
+	return isVerifier(verifier) && g.ProvedBy(f.get("code"), verifier) &&
 		g.ClientID == client.ID &&
-		(f.get("redirect_uri") == "" || f.get("redirect_uri") == g.RedirectURI) &&
-		verifies(f.get("code_verifier"), g.Challenge)
+		(f.get("redirect_uri") == "" || f.get("redirect_uri") == g.RedirectURI)
 }
 
-// verifies reports whether a PKCE verifier is well-formed and matches the challenge (RFC 7636
-// sections 4.1 and 4.6).
-func verifies(verifier, challenge string) bool {
-	if len(verifier) < 43 || len(verifier) > 128 || strings.ContainsFunc(verifier, notUnreserved) {
-		return false
-	}
-	sum := sha256.Sum256([]byte(verifier))
-	computed := base64.RawURLEncoding.AppendEncode(make([]byte, 0, 64), sum[:])
-	return subtle.ConstantTimeCompare(computed, []byte(challenge)) == 1
+// isVerifier reports whether a PKCE verifier is well-formed (RFC 7636 section 4.1).
+func isVerifier(verifier string) bool {
+	return len(verifier) >= 43 && len(verifier) <= 128 && !strings.ContainsFunc(verifier, notUnreserved)
 }
 
 func notUnreserved(c rune) bool { return notBase64URL(c) && c != '.' && c != '~' }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"time"
 )
@@ -55,11 +54,11 @@ type Grant struct {
 	From       string `json:"from,omitempty"`
 
 	// The code: bound to client, redirect URI and PKCE challenge. It stays on record
-	// after it is spent, so that a replay is recognised.
+	// after it is spent, so that a replay is recognised: use [Grant.ProvedBy].
 	Code        SecretHash `json:"code"`
 	CodeExpires time.Time  `json:"code_expires"`
 	RedirectURI string     `json:"redirect_uri"`
-	Challenge   string     `json:"challenge"` // S256, 43 characters
+	Challenge   string     `json:"challenge"` // S256, 43 characters; empty where Code stands for both
 
 	// Refreshable grants have refresh tokens. Generation is that of the current one;
 	// it was made current at Rotated.
@@ -133,11 +132,7 @@ func (s *Store) PrepareGrant(n NewGrant) (g Grant, code string, err error) {
 		return Grant{}, "", err
 	}
 	g.Code = HashSecret(code)
-	seed := make([]byte, 32)
-	if _, err := io.ReadFull(s.rand, seed); err != nil {
-		return Grant{}, "", fmt.Errorf("storage: random: %w", err)
-	}
-	if g.Seed, err = s.Seal(kindGrant, g.ID, seed); err != nil {
+	if g.Seed, err = s.newSeed(g.ID); err != nil {
 		return Grant{}, "", err
 	}
 	return g.inMilliseconds(), code, nil
@@ -249,6 +244,9 @@ func (s *Store) Redeem(ctx context.Context, g Grant, life Lifetime, audience ...
 	}
 	next := g
 	next.State = GrantActive
+	if s.isPadded(kindGrant, g.Seed) { // so no program of the release before reads it
+		next.spend()
+	}
 	next.Audience = slices.Clone(audience)
 	next.Lifetime = life
 	next.Rotated = s.now()

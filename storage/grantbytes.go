@@ -16,7 +16,7 @@ import (
 //	flags            one byte: see Grant.flags
 //	times            created, sign-in, code expires, rotated, expires, idle expires, access until
 //	texts            client, person, name, name of the client, from, redirect URI
-//	secrets          hash of the code, challenge, seed
+//	secrets          hash of the code, challenge, seed; or what stands for a spent code, and the seed
 //	generation       a number
 //	texts            why it is revoked, lineage
 //	access           a number of permissions; each is a resource and a list of scopes
@@ -35,10 +35,11 @@ import (
 //     the first time, and n of them have appeared: a head below n is the text of that number, and n is
 //     added to the head of a new one.
 //   - Secrets of the usual lengths have no heads, and the seed lacks the byte of its version. Others
-//     are, in this order, a number of bytes and these, a text, and a number of bytes and these.
+//     are, in this order, a number of bytes and these, a text, and a number of bytes and these. The
+//     last of the states is that of an active grant whose code is spent, with a seed under a pad.
 const compactBody = 1
 
-// The bits of the flags. The lowest two are the index in compactStates.
+// The bits of the flags. The lowest two are the index in compactStates, or stateSpent.
 const (
 	flagRefreshable = 1 << (iota + 2)
 	flagUnanswered
@@ -47,10 +48,11 @@ const (
 	flagAudience  // it is not all resources
 	flagSecrets   // they have not the usual lengths
 
-	stateBits = 3
+	stateBits  = 3
+	stateSpent = 3
 )
 
-var compactStates = [...]GrantState{GrantCode, GrantActive, GrantRevoked}
+var compactStates = [...]GrantState{GrantCode, GrantActive, GrantRevoked, stateSpent: GrantActive}
 
 // The forms of texts.
 const (
@@ -86,7 +88,7 @@ func (g Grant) appendCompact(dst []byte) ([]byte, error) {
 	for _, s := range [...]string{g.ClientID, g.Subject, g.UserName, g.ClientName, g.From, g.RedirectURI} {
 		w.text(s, 0)
 	}
-	w.secrets(g, flags&flagSecrets == 0)
+	w.secrets(g, flags)
 	w.number(uint64(g.Generation))
 	w.text(g.RevokedBecause, 0)
 	w.text(string(g.Lineage), 0)
@@ -105,6 +107,9 @@ func (g *Grant) flags() (flags byte, err error) {
 	}
 	var scopes [8]string
 	var challenge [32]byte
+	if g.State == GrantActive && g.isSpent() && len(g.Seed) == paddedLen && g.Seed[0] == paddedVersion {
+		state = stateSpent
+	}
 	flags = byte(state)
 	set := func(bit byte, is bool) {
 		if is {
@@ -116,7 +121,7 @@ func (g *Grant) flags() (flags byte, err error) {
 	set(flagResources, !slices.EqualFunc(g.Access, g.Resources, func(p Permission, uri string) bool { return p.Resource == uri }))
 	set(flagScopes, !slices.Equal(g.Access.appendScopes(scopes[:0]), g.Scopes))
 	set(flagAudience, !slices.Equal(g.Audience, g.Resources))
-	set(flagSecrets, !g.usualSecrets(&challenge))
+	set(flagSecrets, state != stateSpent && !g.usualSecrets(&challenge))
 	return flags, nil
 }
 
@@ -225,16 +230,19 @@ func isLowerHex(s string) bool {
 	return true
 }
 
-func (w *grantWriter) secrets(g Grant, usual bool) {
-	if !usual {
+func (w *grantWriter) secrets(g Grant, flags byte) {
+	switch {
+	case flags&flagSecrets != 0:
 		w.bytes(g.Code)
 		w.text(g.Challenge, 0)
 		w.bytes(g.Seed)
-		return
+	case flags&stateBits == stateSpent:
+		w.dst = append(append(w.dst, g.Code...), g.Seed[1:]...)
+	default:
+		var challenge [32]byte
+		g.usualSecrets(&challenge)
+		w.dst = append(append(append(w.dst, g.Code...), challenge[:]...), g.Seed[1:]...)
 	}
-	var challenge [32]byte
-	g.usualSecrets(&challenge)
-	w.dst = append(append(append(w.dst, g.Code...), challenge[:]...), g.Seed[1:]...)
 }
 
 func (w *grantWriter) bytes(b []byte) {

@@ -47,7 +47,7 @@ func compact(t testing.TB, g Grant) []byte {
 // is added is one for appendCompact and parseCompact too.
 func TestCompactFields(t *testing.T) {
 	compact(t, fullGrant(t))
-	for _, base := range []Grant{{State: GrantCode}, usualGrant()} {
+	for _, base := range []Grant{{State: GrantCode}, usualGrant(), spentGrant()} {
 		compact(t, base)
 		eachField(t, reflect.ValueOf(&base).Elem(), func(field reflect.Value, n int) {
 			before := reflect.New(field.Type()).Elem()
@@ -202,7 +202,7 @@ func TestTimesAreMilliseconds(t *testing.T) {
 // TestCompactIsStrict: of every body that differs in a byte, or is cut, nothing is read but a grant that
 // has exactly that body.
 func TestCompactIsStrict(t *testing.T) {
-	for _, g := range []Grant{usualGrant(), fullGrant(t)} {
+	for _, g := range []Grant{usualGrant(), spentGrant(), fullGrant(t)} {
 		body := compact(t, g)
 		for n := range body {
 			if got, err := grantOf(g.ID, body[:n]); err == nil {
@@ -247,7 +247,7 @@ func TestOtherBodies(t *testing.T) {
 			zero := binary.AppendUvarint(nil, uint64(-2*firstMilli))
 			return bytes.Replace(b, []byte{155, 1}, zero, 1)
 		},
-		"a fourth state": func(b []byte) []byte { b[1] |= stateBits; return b },
+		"a spent code in other words": func(b []byte) []byte { b[1] |= stateBits; return b },
 		"a flag that does not fit": func(b []byte) []byte {
 			b[1] ^= flagAudience
 			return append(b, 0)
@@ -273,7 +273,7 @@ func TestOtherBodies(t *testing.T) {
 func FuzzCompact(f *testing.F) {
 	old := usualGrant()
 	old.Access, old.Code, old.Seed = nil, nil, nil
-	for _, g := range []Grant{usualGrant(), fullGrant(f), {State: GrantRevoked, RevokedBecause: "why"}, old} {
+	for _, g := range []Grant{usualGrant(), spentGrant(), fullGrant(f), {State: GrantRevoked, RevokedBecause: "why"}, old} {
 		f.Add(compact(f, g))
 	}
 	f.Fuzz(func(t *testing.T, body []byte) { strictly(t, body) })

@@ -52,7 +52,7 @@ var (
 // parseCompact reads what appendCompact has written, and nothing else. Nothing in the grant is a
 // part of body.
 func parseCompact(id string, body []byte) (Grant, error) {
-	if len(body) < 2 || body[0] != compactBody || int(body[1]&stateBits) >= len(compactStates) {
+	if len(body) < 2 || body[0] != compactBody {
 		return Grant{}, errNotCompact
 	}
 	flags := body[1]
@@ -63,7 +63,7 @@ func parseCompact(id string, body []byte) (Grant, error) {
 	for _, to := range [...]*string{&g.ClientID, &g.Subject, &g.UserName, &g.ClientName, &g.From, &g.RedirectURI} {
 		*to = r.text(0)
 	}
-	r.secrets(&g, flags&flagSecrets == 0)
+	r.secrets(&g, flags)
 	g.Generation = r.generation()
 	g.RevokedBecause = r.text(0)
 	g.Lineage = Lineage(r.text(0))
@@ -178,13 +178,29 @@ func (r *grantReader) plain(head uint64) string {
 	return s
 }
 
-func (r *grantReader) secrets(g *Grant, usual bool) {
-	if !usual {
+func (r *grantReader) secrets(g *Grant, flags byte) {
+	switch {
+	case flags&flagSecrets != 0:
 		g.Code = append(SecretHash(nil), r.take(r.number())...)
 		g.Challenge = r.text(0)
 		g.Seed = append(Sealed(nil), r.take(r.number())...)
-		return
+	case flags&stateBits == stateSpent:
+		g.Code, g.Seed = r.codeAndSeed(spentLen, paddedVersion, paddedLen)
+	default:
+		r.usualSecrets(g)
 	}
+}
+
+// codeAndSeed reads bytes, and a seed of n bytes without that of its version.
+func (r *grantReader) codeAndSeed(code int, version byte, n int) (SecretHash, Sealed) {
+	secrets := make([]byte, code+n)
+	copy(secrets[:code], r.take(uint64(code)))
+	secrets[code] = version
+	copy(secrets[code+1:], r.take(uint64(n-1)))
+	return secrets[:code:code], secrets[code:]
+}
+
+func (r *grantReader) usualSecrets(g *Grant) {
 	from := r.texts.Len()
 	secrets := make([]byte, 32+seedLen)
 	code, seed := secrets[:32:32], secrets[32:]

@@ -67,8 +67,12 @@ func (s *Store) reseal(kind, id string, secret *Sealed) (changed bool, err error
 		return false, nil
 	}
 	plain, err := s.Open(kind, id, *secret)
-	if err != nil || s.sealer.first(*secret) {
+	switch {
+	case err != nil || s.sealer.first(*secret):
 		return false, err
+	case s.isPadded(kind, *secret):
+		*secret = s.pad(id, [shortSeed]byte(plain))
+		return true, nil
 	}
 	*secret, err = s.Seal(kind, id, plain)
 	return err == nil, err

@@ -20,7 +20,8 @@ var ErrNoMasterKey = errors.New("storage: no master key: set master-keys")
 
 // Sealed is a secret under AES-256-GCM: format byte, key name (4), nonce (12),
 // ciphertext with tag. The associated data is record type ‖ id ‖ issuer ‖ version, so a
-// sealed value cannot be moved to another record or another server.
+// sealed value cannot be moved to another record or another server. The seed of a grant takes less:
+// see pad.go.
 type Sealed []byte
 
 const (
@@ -63,10 +64,21 @@ func newSealer(keys [][]byte, issuer string) (sealer, error) {
 		if err != nil {
 			return sealer{}, fmt.Errorf("storage: master key %d: %w", i+1, err)
 		}
-		sum := sha256.Sum256(append([]byte("gatehouse master key name\x00"), k...))
-		s.keys = append(s.keys, masterKey{name: [nameLen]byte(sum[:nameLen]), secret: bytes.Clone(k), keys: newDerivation(prk), aead: aead, macs: macs})
+		name := keyName(k)
+		for j, other := range s.keys {
+			if other.name == name && !bytes.Equal(other.secret, k) {
+				return sealer{}, fmt.Errorf("storage: master keys %d and %d have the same name in records, as one pair in four milliards has: generate another key", j+1, i+1)
+			}
+		}
+		s.keys = append(s.keys, masterKey{name: name, secret: bytes.Clone(k), keys: newDerivation(prk), aead: aead, macs: macs})
 	}
 	return s, nil
+}
+
+// keyName returns what a master key is named by in records.
+func keyName(key []byte) [nameLen]byte {
+	sum := sha256.Sum256(append([]byte("gatehouse master key name\x00"), key...))
+	return [nameLen]byte(sum[:nameLen])
 }
 
 // derivation derives keys from the pseudorandom key of a master key. Its states are reused.
@@ -111,6 +123,9 @@ func (s *Store) Open(kind, id string, sealed Sealed) ([]byte, error) {
 	if len(s.sealer.keys) == 0 {
 		return nil, ErrNoMasterKey
 	}
+	if s.isPadded(kind, sealed) {
+		return s.unpad(id, sealed)
+	}
 	if len(sealed) < sealedHeader || sealed[0] != sealedVersion {
 		return nil, fmt.Errorf("storage: %s: %w: not a sealed value", kind, ErrRecord)
 	}
@@ -127,7 +142,7 @@ func (s *Store) Open(kind, id string, sealed Sealed) ([]byte, error) {
 
 // first reports whether a secret is sealed under the first master key, by its header.
 func (s sealer) first(sealed Sealed) bool {
-	return len(sealed) >= sealedHeader && sealed[0] == sealedVersion && [4]byte(sealed[1:5]) == s.keys[0].name
+	return len(sealed) >= paddedHeader && (sealed[0] == sealedVersion || sealed[0] == paddedVersion) && [4]byte(sealed[1:5]) == s.keys[0].name
 }
 
 // associated returns the length-prefixed list of the values to which a sealed value is bound.

@@ -259,53 +259,6 @@ func testKeySet(t *testing.T, f *fixture) {
 	wantError(t, "SwapKeySet of what was read before", f.SwapKeySet(t.Context(), next), storage.ErrConflict)
 }
 
-func testGrant(t *testing.T, f *fixture) {
-	prepared, code := f.prepare(t, true)
-	_, err := f.Grant(t.Context(), prepared.ID)
-	wantError(t, "Grant before it is created", err, storage.ErrNotFound)
-	wantError(t, "CreateGrant", f.CreateGrant(t.Context(), prepared), nil)
-	wantError(t, "CreateGrant again", f.CreateGrant(t.Context(), prepared), storage.ErrConflict)
-	g := f.read(t, prepared.ID)
-	prepared.Lineage = f.lineage(t)
-	wantSame(t, "Grant", g, prepared)
-	if id, ok := storage.CodeGrant(code); !ok || id != g.ID || !g.Code.Matches(code) {
-		t.Errorf("the code does not lead to its grant")
-	}
-	if g.State != storage.GrantCode {
-		t.Errorf("a new grant is %s; want code", g.State)
-	}
-	_, err = f.Rotate(t.Context(), g, f.life())
-	wantError(t, "Rotate before the code is redeemed", err, storage.ErrConflict)
-	_, err = f.Redeem(t.Context(), prepared, f.life())
-	wantError(t, "Redeem of a grant that was not read", err, storage.ErrConflict)
-
-	f.clock.advance(time.Second)
-	redeemed, err := f.Redeem(t.Context(), g, f.life())
-	wantError(t, "Redeem", err, nil)
-	want := g
-	want.State, want.Lifetime, want.Rotated = storage.GrantActive, f.life(), f.clock.Now()
-	wantSame(t, "Redeem", redeemed, want)
-	wantSame(t, "Grant after Redeem", f.read(t, g.ID), want)
-	_, err = f.Redeem(t.Context(), redeemed, f.life())
-	wantError(t, "Redeem of a spent code", err, storage.ErrConflict)
-
-	f.clock.advance(time.Hour)
-	rotated, err := f.Rotate(t.Context(), redeemed, f.life())
-	wantError(t, "Rotate", err, nil)
-	want.Generation, want.Lifetime, want.Rotated = 1, f.life(), f.clock.Now()
-	wantSame(t, "Rotate", rotated, want)
-	wantSame(t, "Grant after Rotate", f.read(t, g.ID), want)
-	current, err := f.Rotate(t.Context(), redeemed, f.life())
-	wantError(t, "Rotate of what was read before", err, storage.ErrConflict)
-	wantSame(t, "the losing Rotate", current, want)
-	if _, err = f.Rotate(t.Context(), current, f.life()); err != nil {
-		t.Errorf("Rotate of what the loser was told: %v", err)
-	}
-	if !g.Code.Matches(code) || !f.read(t, g.ID).Code.Matches(code) {
-		t.Error("a spent code is not recognised any more")
-	}
-}
-
 // ends checks the moment from which a grant is not found.
 func (f *fixture) ends(t *testing.T, what, id string, after time.Duration) {
 	t.Helper()

@@ -212,9 +212,15 @@ func perItem(t *testing.T, server *redistest.Server, most, n int, item func(i in
 	return each
 }
 
+// usedMemory returns what the server holds, without the buffers of connections, of which there are as many
+// as were needed at once: they are closed before.
 func usedMemory(t *testing.T, server *redistest.Server) (bytes int) {
 	t.Helper()
-	info, err := server.Client().Info(t.Context(), "memory").Result()
+	client := server.Client()
+	if err := client.Do(t.Context(), "client", "kill", "type", "normal", "skipme", "yes").Err(); err != nil {
+		t.Fatal(err)
+	}
+	info, err := client.Info(t.Context(), "memory").Result()
 	if err != nil {
 		t.Fatal(err)
 	}

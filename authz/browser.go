@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"gatehouse.example/audit"
+	"gatehouse.example/internal/shorthmac"
 	"gatehouse.example/storage"
 	"gatehouse.example/templates/language"
 )
@@ -213,9 +214,8 @@ func (s *Server) csrf(r *http.Request, t storage.Transaction, form string, sessi
 	for _, part := range [...]string{form, t.ID, session.secret} {
 		bound = append(append(bound, part...), 0)
 	}
-	mac := hmac.New(sha256.New, []byte(s.cookies.get(r, browserCookie)))
-	mac.Write(bound)
-	return string(base64.RawURLEncoding.AppendEncode(make([]byte, 0, 64), mac.Sum(bound[:0])))
+	mac := shorthmac.SHA256([]byte(s.cookies.get(r, browserCookie)), bound)
+	return string(base64.RawURLEncoding.AppendEncode(make([]byte, 0, 64), mac[:]))
 }
 
 // checkCSRF refuses a form that was not made for this browser, transaction and session.

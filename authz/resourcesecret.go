@@ -1,9 +1,9 @@
 package authz
 
 import (
-	"crypto/hmac"
-	"crypto/sha256"
 	"encoding/base64"
+
+	"gatehouse.example/internal/shorthmac"
 )
 
 // clientID returns the id of the resource server at /introspect. Those of the store have their
@@ -37,7 +37,6 @@ const derivedPrefix = "gate_rs_"
 // unpadded base64url of HMAC-SHA-256 (RFC 2104) over the URI, under the secret of the pattern. From
 // the secret of one URI nobody can compute that of another, and the client_id is the URI.
 func DeriveSecret(patternSecret, uri string) string {
-	mac := hmac.New(sha256.New, []byte(patternSecret))
-	mac.Write([]byte(uri))
-	return derivedPrefix + base64.RawURLEncoding.EncodeToString(mac.Sum(nil))
+	mac := shorthmac.SHA256([]byte(patternSecret), []byte(uri))
+	return derivedPrefix + base64.RawURLEncoding.EncodeToString(mac[:])
 }

@@ -45,7 +45,8 @@ func (s *Store) pad(id string, seed [shortSeed]byte) Sealed {
 	out := make(Sealed, paddedLen)
 	out[0] = paddedVersion
 	copy(out[1:], first.name[:])
-	subtle.XORBytes(out[paddedHeader:], seed[:], s.padOf(first, id))
+	pad := s.padOf(first, id)
+	subtle.XORBytes(out[paddedHeader:], seed[:], pad[:])
 	return out
 }
 
@@ -53,8 +54,8 @@ func (s *Store) pad(id string, seed [shortSeed]byte) Sealed {
 func (s *Store) unpad(id string, sealed Sealed) ([]byte, error) {
 	for i := range s.sealer.keys {
 		if k := &s.sealer.keys[i]; [nameLen]byte(sealed[1:]) == k.name {
-			seed := make([]byte, shortSeed)
-			subtle.XORBytes(seed, sealed[paddedHeader:], s.padOf(k, id))
+			seed, pad := make([]byte, shortSeed), s.padOf(k, id)
+			subtle.XORBytes(seed, sealed[paddedHeader:], pad[:])
 			return seed, nil
 		}
 	}
@@ -62,6 +63,7 @@ func (s *Store) unpad(id string, sealed Sealed) ([]byte, error) {
 }
 
 // padOf returns the pad of a grant.
-func (s *Store) padOf(k *masterKey, id string) []byte {
-	return k.keys.key(s.sealer.associated("gatehouse seed of a grant", id))
+func (s *Store) padOf(k *masterKey, id string) [32]byte {
+	var room [192]byte
+	return k.keys.key(s.sealer.appendAssociated(room[:0], "gatehouse seed of a grant", id))
 }

@@ -10,7 +10,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"hash"
 	"io"
 	"sync"
 )
@@ -81,22 +80,24 @@ func keyName(key []byte) [nameLen]byte {
 	return [nameLen]byte(sum[:nameLen])
 }
 
-// derivation derives keys from the pseudorandom key of a master key. Its states are reused.
+// derivation derives keys from the pseudorandom key of a master key. Its states are reused: a key
+// allocates no memory.
 type derivation struct{ states sync.Pool }
 
 func newDerivation(prk []byte) *derivation {
-	return &derivation{sync.Pool{New: func() any { return hmac.New(sha256.New, prk) }}}
+	return &derivation{sync.Pool{New: func() any { return &macState{hash: hmac.New(sha256.New, prk)} }}}
 }
 
 // key returns the key for a purpose: HKDF-Expand with SHA-256 (RFC 5869 section 2.3) to 32 bytes, which
 // are its first block.
-func (d *derivation) key(purpose []byte) []byte {
-	h := d.states.Get().(hash.Hash)
-	defer d.states.Put(h)
-	h.Reset()
-	h.Write(purpose)
-	h.Write([]byte{1})
-	return h.Sum(make([]byte, 0, sha256.Size))
+func (d *derivation) key(purpose []byte) (key [sha256.Size]byte) {
+	s := d.states.Get().(*macState)
+	defer d.states.Put(s)
+	s.bind = append(append(s.bind[:0], purpose...), 1)
+	s.hash.Reset()
+	s.hash.Write(s.bind)
+	s.bind = s.hash.Sum(s.bind[:0])
+	return [sha256.Size]byte(s.bind)
 }
 
 // MasterKeys returns how many master keys the store was opened with.
@@ -147,8 +148,11 @@ func (s sealer) first(sealed Sealed) bool {
 
 // associated returns the length-prefixed list of the values to which a sealed value is bound.
 func (s sealer) associated(kind, id string) []byte {
-	out := make([]byte, 0, 16+sha256.Size+len(kind)+len(id)+len(s.issuer)) // callers append a hash
-	for _, part := range []string{kind, id, s.issuer} {
+	return s.appendAssociated(make([]byte, 0, 16+sha256.Size+len(kind)+len(id)+len(s.issuer)), kind, id) // callers append a hash
+}
+
+func (s sealer) appendAssociated(out []byte, kind, id string) []byte {
+	for _, part := range [...]string{kind, id, s.issuer} {
 		out = binary.BigEndian.AppendUint32(out, uint32(len(part)))
 		out = append(out, part...)
 	}

@@ -17,7 +17,7 @@ func TestDerivedKeys(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := keys.key([]byte(purpose)); !bytes.Equal(got, want) {
+		if got := keys.key([]byte(purpose)); !bytes.Equal(got[:], want) {
 			t.Errorf("%q: %x, want %x", purpose, got, want)
 		}
 	}

@@ -76,7 +76,8 @@ func (s *Store) openTransaction(id string, browser SecretHash, sealed []byte) (T
 // id, issuer and browser.
 func (s sealer) transactionKey(k masterKey, id string, browser SecretHash) (_ cipher.AEAD, bound []byte, err error) {
 	bound = s.associated(sealedTransaction, id)
-	block, err := aes.NewCipher(k.keys.key(bound))
+	key := k.keys.key(bound)
+	block, err := aes.NewCipher(key[:])
 	if err != nil {
 		return nil, nil, fmt.Errorf("storage: transaction key: %w", err)
 	}

@@ -9,6 +9,8 @@ import (
 	"fmt"
 	"io"
 	"strings"
+
+	"gatehouse.example/internal/shorthmac"
 )
 
 // The prefixes make a leaked secret recognisable to scanners.
@@ -149,7 +151,7 @@ func (s *Store) Genuine(g Grant, t RefreshToken) (bool, error) {
 		return false, err
 	}
 	want := s.refreshMAC(seed, g.ID, t.Generation)
-	return g.ID == t.GrantID && hmac.Equal(want, t.mac[:]), nil
+	return g.ID == t.GrantID && hmac.Equal(want[:], t.mac[:]), nil
 }
 
 // RefreshTokenOf derives the refresh token of one generation of a grant. The same
@@ -164,17 +166,16 @@ func (s *Store) RefreshTokenOf(g Grant, generation uint32) (string, error) {
 		return "", fmt.Errorf("storage: grant id: %w: %w", ErrRecord, err)
 	}
 	raw = binary.BigEndian.AppendUint32(raw, generation)
-	raw = append(raw, s.refreshMAC(seed, g.ID, generation)...)
-	return prefixed(refreshPrefix, raw), nil
+	mac := s.refreshMAC(seed, g.ID, generation)
+	return prefixed(refreshPrefix, append(raw, mac[:]...)), nil
 }
 
-func (s *Store) refreshMAC(seed []byte, id string, generation uint32) []byte {
-	bound := make([]byte, 0, 128)
+func (s *Store) refreshMAC(seed []byte, id string, generation uint32) [sha256.Size]byte {
+	var room [256]byte
+	bound := room[:0]
 	for _, part := range [...]string{s.issuer, id} {
 		bound = binary.BigEndian.AppendUint32(bound, uint32(len(part)))
 		bound = append(bound, part...)
 	}
-	mac := hmac.New(sha256.New, seed)
-	mac.Write(binary.BigEndian.AppendUint32(bound, generation))
-	return mac.Sum(nil)
+	return shorthmac.SHA256(seed, binary.BigEndian.AppendUint32(bound, generation))
 }

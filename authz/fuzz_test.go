@@ -109,7 +109,7 @@ func FuzzVerifier(f *testing.F) {
 	f.Fuzz(func(t *testing.T, verifier, challenge string) {
 		verifies := func(challenge string) bool {
 			g := storage.Grant{Code: storage.HashSecret("code"), Challenge: challenge}
-			return isVerifier(verifier) && g.ProvedBy("code", verifier)
+			return codeMatches(g, storage.Client{}, form{parameters: []sent{{"code", []string{"code"}}, {"code_verifier", []string{verifier}}}})
 		}
 		right := s256(verifier)
 		if got, want := verifies(right), unreserved.MatchString(verifier); got != want {

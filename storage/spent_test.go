@@ -169,7 +169,9 @@ func TestSpentTakesLess(t *testing.T) {
 	revoked.State, revoked.RevokedBecause = GrantRevoked, "test"
 	waits := spentGrant()
 	waits.State, waits.CodeExpires = GrantCode, time.Time{}
-	for _, g := range []Grant{long, revoked, waits} {
+	other := spentGrant()
+	other.Seed[0] = sealedVersion
+	for _, g := range []Grant{long, revoked, waits, other} {
 		strictly(t, compact(t, g))
 	}
 }

@@ -122,6 +122,9 @@ func testGrantSwitch(t *testing.T, begun *fixture) {
 	stale, kept := f.active(t), f.active(t)
 	for _, g := range []storage.Grant{stale, kept} {
 		f.wantBody(t, "before the switch", g.ID, jsonBody)
+		if len(g.Seed) != 65 || len(g.Code) != 32 || len(g.Challenge) != 43 {
+			t.Errorf("before the switch a grant has secrets that an earlier release does not know: %s", toString(t, g))
+		}
 		got, err := then.Grant(ctx, g.ID)
 		wantError(t, "Grant by an earlier release", err, nil)
 		wantSame(t, "the grant by an earlier release", got, g)

@@ -179,14 +179,18 @@ func addGrant(ctx context.Context, store *storage.Store, client, subject string)
 		Resources: []string{resource}, Scopes: scopes, AuthTime: now, ClientName: "A client", From: "127.0.0.0/24",
 		RedirectURI: redirect, Challenge: challenge(), Refreshable: true, CodeTTL: time.Minute,
 	})
+	if err == nil {
+		err = store.CreateGrant(ctx, g)
+	}
+	if err == nil {
+		g, err = store.Grant(ctx, g.ID)
+	}
+	if err == nil {
+		g, err = store.Redeem(ctx, g, storage.Lifetime{
+			Expires: now.Add(90 * 24 * time.Hour), IdleExpires: now.Add(30 * 24 * time.Hour), AccessUntil: now.Add(10 * time.Minute),
+		}, resource)
+	}
 	if err != nil {
-		return "", err
-	}
-	g.State, g.Audience, g.Rotated = storage.GrantActive, []string{resource}, now
-	g.Lifetime = storage.Lifetime{
-		Expires: now.Add(90 * 24 * time.Hour), IdleExpires: now.Add(30 * 24 * time.Hour), AccessUntil: now.Add(10 * time.Minute),
-	}
-	if err := store.CreateGrant(ctx, g); err != nil {
 		return "", err
 	}
 	return store.RefreshTokenOf(g, g.Generation)

@@ -216,13 +216,12 @@ func TestFlightsBoard(t *testing.T) {
 		b := w.backend(0)
 		prompt := &b.lanesTo(towerAddr).prompt
 		first := &job{ctx: t.Context(), server: b.client.(*goredis.Client), cmds: []goredis.Cmder{goredis.NewStringCmd(t.Context(), "get", "a")}}
-		begun, opens := prompt.opens(first)
-		if !opens {
+		if !prompt.opens(first) {
 			t.Fatal("the first job does not begin a flight")
 		}
 		outs := []<-chan error{get(t, t.Context(), b, "b"), get(t, t.Context(), b, "c")}
 		w.want(t)
-		if prompt.closes(first, begun) {
+		if prompt.closes(first) {
 			t.Fatal("two jobs are left behind")
 		}
 		w.want(t, "a b c")

@@ -6,8 +6,8 @@ import (
 )
 
 // The seed of a grant in a sealed record is format byte, key name (4), and the seed under a pad that HKDF
-// derives from the master key for this grant of this issuer: 44 bytes less than under AES-GCM, of which a
-// store may hold a million. It has no tag, because the MAC of the record protects it with everything else
+// derives from the master key for this grant of this issuer: 44 bytes less than under AES-GCM, and a store
+// may hold millions of grants. It has no tag, because the MAC of the record protects it with everything else
 // in it (mac.go), so a record without a seal has none. The pad of a grant is always the same, so it may
 // hide one secret and no other one: the seed is drawn once, and stays when it is sealed under another key.
 const (

@@ -66,7 +66,7 @@ func newSealer(keys [][]byte, issuer string) (sealer, error) {
 		name := keyName(k)
 		for j, other := range s.keys {
 			if other.name == name && !bytes.Equal(other.secret, k) {
-				return sealer{}, fmt.Errorf("storage: master keys %d and %d have the same name in records, as one pair in four milliards has: generate another key", j+1, i+1)
+				return sealer{}, fmt.Errorf("storage: master keys %d and %d have the same name in records, which one pair in four billion has: generate another key", j+1, i+1)
 			}
 		}
 		s.keys = append(s.keys, masterKey{name: name, secret: bytes.Clone(k), keys: newDerivation(prk), aead: aead, macs: macs})

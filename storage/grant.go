@@ -244,7 +244,7 @@ func (s *Store) Redeem(ctx context.Context, g Grant, life Lifetime, audience ...
 	}
 	next := g
 	next.State = GrantActive
-	if s.isPadded(kindGrant, g.Seed) { // so no program of the release before reads it
+	if g.Seed.isPadded() { // so no program of the release before reads it
 		next.spend()
 	}
 	next.Audience = slices.Clone(audience)

@@ -107,7 +107,7 @@ func (g *Grant) flags() (flags byte, err error) {
 	}
 	var scopes [8]string
 	var challenge [32]byte
-	if g.State == GrantActive && g.isSpent() && len(g.Seed) == paddedLen && g.Seed[0] == paddedVersion {
+	if g.State == GrantActive && g.isSpent() && g.Seed.isPadded() {
 		state = stateSpent
 	}
 	flags = byte(state)

@@ -185,19 +185,19 @@ func (r *grantReader) secrets(g *Grant, flags byte) {
 		g.Challenge = r.text(0)
 		g.Seed = append(Sealed(nil), r.take(r.number())...)
 	case flags&stateBits == stateSpent:
-		g.Code, g.Seed = r.codeAndSeed(spentLen, paddedVersion, paddedLen)
+		r.spentSecrets(g)
 	default:
 		r.usualSecrets(g)
 	}
 }
 
-// codeAndSeed reads bytes, and a seed of n bytes without that of its version.
-func (r *grantReader) codeAndSeed(code int, version byte, n int) (SecretHash, Sealed) {
-	secrets := make([]byte, code+n)
-	copy(secrets[:code], r.take(uint64(code)))
-	secrets[code] = version
-	copy(secrets[code+1:], r.take(uint64(n-1)))
-	return secrets[:code:code], secrets[code:]
+func (r *grantReader) spentSecrets(g *Grant) {
+	secrets := make([]byte, spentLen+paddedLen)
+	code, seed := secrets[:spentLen:spentLen], secrets[spentLen:]
+	copy(code, r.take(spentLen))
+	seed[0] = paddedVersion
+	copy(seed[1:], r.take(paddedLen-1))
+	g.Code, g.Seed = code, seed
 }
 
 func (r *grantReader) usualSecrets(g *Grant) {

@@ -34,10 +34,8 @@ func (s *Store) newSeed(id string) (Sealed, error) {
 	return s.Seal(kindGrant, id, seed)
 }
 
-// isPadded reports whether a value is a seed under a pad.
-func (s *Store) isPadded(kind string, sealed Sealed) bool {
-	return kind == kindGrant && len(sealed) == paddedLen && sealed[0] == paddedVersion
-}
+// isPadded reports whether a value is a seed under a pad, if it is of a grant.
+func (s Sealed) isPadded() bool { return len(s) == paddedLen && s[0] == paddedVersion }
 
 // pad seals the seed of a new grant.
 func (s *Store) pad(id string, seed [shortSeed]byte) Sealed {

@@ -70,7 +70,7 @@ func (s *Store) reseal(kind, id string, secret *Sealed) (changed bool, err error
 	switch {
 	case err != nil || s.sealer.first(*secret):
 		return false, err
-	case s.isPadded(kind, *secret):
+	case kind == kindGrant && secret.isPadded():
 		*secret = s.pad(id, [shortSeed]byte(plain))
 		return true, nil
 	}

@@ -124,7 +124,7 @@ func (s *Store) Open(kind, id string, sealed Sealed) ([]byte, error) {
 	if len(s.sealer.keys) == 0 {
 		return nil, ErrNoMasterKey
 	}
-	if s.isPadded(kind, sealed) {
+	if kind == kindGrant && sealed.isPadded() {
 		return s.unpad(id, sealed)
 	}
 	if len(sealed) < sealedHeader || sealed[0] != sealedVersion {

@@ -129,8 +129,8 @@ func TestLateIsTheLastFlight(t *testing.T) {
 	})
 }
 
-// TestLateFlightsGoAway: a flight that began beside a late one ends what was late. When both land, one at a
-// time is out again, and what waited meanwhile goes with it.
+// TestLateFlightsGoAway: when a late flight lands while another one is out, those that wait go after that one,
+// so one at a time is out again.
 func TestLateFlightsGoAway(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

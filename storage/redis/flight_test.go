@@ -216,12 +216,13 @@ func TestFlightsBoard(t *testing.T) {
 		b := w.backend(0)
 		prompt := &b.lanesTo(towerAddr).prompt
 		first := &job{ctx: t.Context(), server: b.client.(*goredis.Client), cmds: []goredis.Cmder{goredis.NewStringCmd(t.Context(), "get", "a")}}
-		if !prompt.opens(first) {
+		begun, opens := prompt.opens(first)
+		if !opens {
 			t.Fatal("the first job does not begin a flight")
 		}
 		outs := []<-chan error{get(t, t.Context(), b, "b"), get(t, t.Context(), b, "c")}
 		w.want(t)
-		if prompt.closes(first) {
+		if prompt.closes(first, begun) {
 			t.Fatal("two jobs are left behind")
 		}
 		w.want(t, "a b c")

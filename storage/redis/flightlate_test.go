@@ -91,7 +91,7 @@ func chanOf(err error) <-chan error {
 	return out
 }
 
-// TestLateIsTheLastFlight: patience counts from the begin of the last flight, whenever somebody began to
+// TestLateIsTheLastFlight: patience counts from the begin of the flight that is out, whenever somebody began to
 // wait. Who arrives after it takes along those that wait, and a look that comes when nobody waits changes
 // nothing.
 func TestLateIsTheLastFlight(t *testing.T) {
@@ -151,22 +151,28 @@ func TestLateFlightsGoAway(t *testing.T) {
 	})
 }
 
-// TestLookAfterTheLateHaveLanded: those that wait for a flight which hangs are looked after, also when
-// they began to wait while another one was out and that has landed.
-func TestLookAfterTheLateHaveLanded(t *testing.T) {
+// TestALateFlightHoldsNobody: beside a flight that hangs, commands share flights as ever, one at a time: each
+// goes when the one before it lands, however soon that is.
+func TestALateFlightHoldsNobody(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := &tower{}
 		b := w.backend(0)
-		outs := []<-chan error{get(t, t.Context(), b, "late")}
+		outs := []<-chan error{get(t, t.Context(), b, "hangs")}
 		time.Sleep(promptPatience)
-		outs = append(outs, get(t, t.Context(), b, "hangs"), get(t, t.Context(), b, "a"))
-		w.land(0)
-		w.want(t, "late", "hangs")
-		time.Sleep(lookAfter)
-		w.want(t, "late", "hangs", "a")
+		outs = append(outs, get(t, t.Context(), b, "a"), get(t, t.Context(), b, "b"), get(t, t.Context(), b, "c"))
+		w.want(t, "hangs", "a")
 		w.land(1)
+		w.want(t, "hangs", "a", "b c")
+		outs = append(outs, get(t, t.Context(), b, "d"))
+		w.want(t, "hangs", "a", "b c")
 		w.land(2)
+		w.want(t, "hangs", "a", "b c", "d")
+		w.land(3)
+		outs = append(outs, get(t, t.Context(), b, "e"))
+		w.want(t, "hangs", "a", "b c", "d", "e")
+		w.land(4)
+		w.land(0)
 		for _, out := range outs {
 			wantErr(t, out, nil)
 		}
@@ -181,12 +187,13 @@ func TestOthersDoNotWaitForAFlight(t *testing.T) {
 		b := w.backend(1)
 		confirmed := &b.lanesTo(towerAddr).confirmed
 		first := &job{ctx: t.Context(), server: b.client.(*goredis.Client), need: 2, cmds: []goredis.Cmder{goredis.NewStringCmd(t.Context(), "get", "a")}}
-		if !confirmed.opens(first) {
+		begun, opens := confirmed.opens(first)
+		if !opens {
 			t.Fatal("the first job does not begin a flight")
 		}
 		out := swap(t, t.Context(), b, storage.Put{Key: "b"})
 		w.want(t)
-		if confirmed.closes(first) {
+		if confirmed.closes(first, begun) {
 			t.Fatal("a job is left behind")
 		}
 		synctest.Wait()

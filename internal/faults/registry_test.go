@@ -100,6 +100,9 @@ func (m *mirrored) crawl(serve bool) (cmd *exec.Cmd, exited chan struct{}) {
 func (m *mirrored) kill(serve bool) bool {
 	m.t.Helper()
 	pages := 1 + rand.IntN(m.upstream.Len()/pageSize/5)
+	if m.status().Running == nil {
+		pages++ // the second one is asked for after the first is written, so there is a crawl to go on with
+	}
 	m.upstream.Break(registrytest.Faults{After: pages, Hold: make(chan struct{})})
 	defer m.upstream.Mend()
 	wanted := len(m.upstream.Requests()) + pages // and no later one is answered

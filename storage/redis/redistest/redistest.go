@@ -320,22 +320,21 @@ func await(t testing.TB, what string, check func(context.Context) error) {
 	}
 }
 
-// given are the ports that [FreeAddress] has returned.
-var given sync.Map
+// reserved holds the UDP socket of each port that [FreeAddress] has returned.
+var reserved sync.Map
 
 // FreeAddress returns an address of loopback, host and port, on which nothing listens, for a test's
 // own server. The port is below those that systems give to outgoing connections. Otherwise such a
 // connection could take the port of a server between two starts, or connect to itself in the
-// server's place. No port is given twice: while a server is down, those that knew it would find a
-// server of another test in its place.
+// server's place. No port is given twice, by this process or by another one that runs at the same time:
+// while a server is down, those that knew it would find a server of another test in its place.
 func FreeAddress(t testing.TB) string {
 	t.Helper()
 	for range 1000 {
-		port := 15000 + rand.IntN(17000)
-		if _, taken := given.LoadOrStore(port, true); taken {
+		addr := net.JoinHostPort(host, strconv.Itoa(15000+rand.IntN(17000)))
+		if !reserve(addr) {
 			continue
 		}
-		addr := net.JoinHostPort(host, strconv.Itoa(port))
 		if listener, err := net.Listen("tcp", addr); err == nil {
 			_ = listener.Close()
 			return addr
@@ -343,6 +342,17 @@ func FreeAddress(t testing.TB) string {
 	}
 	t.Fatal("redistest: no free port")
 	return ""
+}
+
+// reserve takes an address until the process ends, unless it is taken. It is the UDP side of the port that
+// is taken, which no server of a test uses.
+func reserve(addr string) bool {
+	socket, err := net.ListenPacket("udp", addr)
+	if err != nil {
+		return false
+	}
+	reserved.Store(addr, socket) // one that is forgotten would be closed
+	return true
 }
 
 // newClient returns a plain client. It leaves out a handshake that only some hosted servers

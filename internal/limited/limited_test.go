@@ -45,7 +45,12 @@ func TestLimited(t *testing.T) {
 				if err := l.Err(); !errors.Is(err, end.want) {
 					t.Errorf("%s: %v, want %v", name, err, end.want)
 				}
-				<-l.Done() // a deadlock if it is not over
+				synctest.Wait()
+				select {
+				case <-l.Done():
+				default:
+					t.Errorf("%s: who waits from now on is not told", name)
+				}
 				if at, ok := l.Deadline(); !ok || time.Until(at) > time.Second || l.Value(key{}) != name {
 					t.Errorf("%s: deadline %v, value %v", name, at, l.Value(key{}))
 				}

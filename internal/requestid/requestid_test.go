@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"gatehouse.example/internal/requestid"
 )
@@ -45,6 +46,7 @@ func TestOwnIDsAreDrawnHere(t *testing.T) {
 		{"65 bytes", []string{"X-Request-Id", strings.Repeat("a", 65)}, "", ""},
 		{"a line break", []string{"X-Request-Id", "a\nlevel=ERROR"}, "", ""},
 		{"a pair", []string{"X-Request-Id", "a request=b"}, "", ""},
+		{"a space", []string{"X-Request-Id", "a b"}, "", ""},
 		{"quotes", []string{"X-Request-Id", `a"b`}, "", ""},
 		{"not ASCII", []string{"X-Request-Id", "ａ"}, "", ""},
 		{"an escape of terminals", []string{"X-Request-Id", "\x1b[2J"}, "", ""},
@@ -94,8 +96,28 @@ func TestLinesSayTheirRequest(t *testing.T) {
 	id := requestid.ID{Own: "OWN", Parent: "theirs"}
 	log.InfoContext(requestid.With(t.Context(), id), "one")
 	log.InfoContext(t.Context(), "two")
+	log.WithGroup("g").InfoContext(requestid.With(t.Context(), id), "three", "b", 2)
 	lines := strings.Split(out.String(), "\n")
-	if !strings.HasSuffix(lines[0], "msg=one a=1 request=OWN parent=theirs") || !strings.HasSuffix(lines[1], "msg=two a=1") {
+	if !strings.HasSuffix(lines[0], "msg=one a=1 request=OWN parent=theirs") || !strings.HasSuffix(lines[1], "msg=two a=1") || !strings.HasSuffix(lines[2], "msg=three a=1 g.b=2 g.request=OWN g.parent=theirs") {
 		t.Errorf("the log has\n%s", out.String())
+	}
+}
+
+// TestALineForTwoRequests: a line that is handed on twice has the ids of its own request each time, and
+// no other: handlers share the attributes of a line.
+func TestALineForTwoRequests(t *testing.T) {
+	var out bytes.Buffer
+	h := requestid.LogHandler(slog.NewTextHandler(&out, nil))
+	line := slog.NewRecord(time.Time{}, slog.LevelInfo, "one", 0)
+	want := "level=INFO msg=one"
+	for range 8 { // one at a time, which leaves room behind the last one
+		line.AddAttrs(slog.Int("a", 1))
+		want += " a=1"
+	}
+	for _, own := range []string{"FIRST", "SECOND"} {
+		out.Reset()
+		if err := h.Handle(requestid.With(t.Context(), requestid.ID{Own: own}), line); err != nil || out.String() != want+" request="+own+"\n" {
+			t.Errorf("%v, the log has\n%s", err, out.String())
+		}
 	}
 }

@@ -72,6 +72,10 @@ func TestLimiterOfHeavyThings(t *testing.T) {
 	if wait := b.Wait(1, share("a")); wait != 6*time.Second {
 		t.Errorf("one burst is the most that is owed, the wait is %v", wait)
 	}
+	c.at = c.at.Add(time.Minute)
+	if wait := b.Take(10, share("a")); wait != 0 {
+		t.Errorf("after the time of one burst the wait is %v", wait)
+	}
 }
 
 func TestLimiterReturns(t *testing.T) {
@@ -152,6 +156,23 @@ func TestLimiterUnderManyKeys(t *testing.T) {
 	}
 	if hit > 60 { // about twenty are to be expected
 		t.Errorf("%d of 1000 honest accounts pay for others", hit)
+	}
+}
+
+// TestSmallDebtsLowerNoGreatOne: among a hundred thousand keys are some that share a place with any
+// bucket. What they spend and get back changes nothing of a greater debt there.
+func TestSmallDebtsLowerNoGreatOne(t *testing.T) {
+	b := fair.NewLimiter(newClock().now)
+	b.Spend(10, share("the guesser"))
+	for _, after := range []func(key fair.Bucket){func(fair.Bucket) {}, func(key fair.Bucket) { b.Return(1, key) }} {
+		for i := range 100_000 {
+			key := share(fmt.Sprint("invented ", i))
+			b.Spend(1, key)
+			after(key)
+		}
+		if wait := b.Wait(1, share("the guesser")); wait != 6*time.Second {
+			t.Errorf("the guesser waits %v", wait)
+		}
 	}
 }
 

@@ -112,6 +112,24 @@ func TestQueueGivesToWhoHoldsFewest(t *testing.T) {
 	})
 }
 
+// TestQueueKnowsWhoStillHolds: a network of which one request has left holds the places of its others.
+func TestQueueKnowsWhoStillHolds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, ctx := newRequests(t, fair.NewQueue(3, 100)), context.Background()
+		for i := range 3 {
+			c.enter(ctx, fmt.Sprint("slow ", i), "", "192.0.2.1")
+		}
+		c.leave["slow 0"]()
+		c.enter(ctx, "other", "", "203.0.113.1")
+		c.enter(ctx, "slow 3", "", "192.0.2.1")
+		c.enter(ctx, "honest", "", "198.51.100.1")
+		c.leave["other"]()
+		synctest.Wait()
+		c.want("slow 0", "slow 1", "slow 2", "other", "honest")
+		c.finish()
+	})
+}
+
 func TestQueueTurnsAwayWhoWaitsMost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, ctx := newRequests(t, fair.NewQueue(1, 3)), context.Background()

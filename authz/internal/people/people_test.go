@@ -20,6 +20,7 @@ type world struct {
 	*people.Directory
 	faults *storagetest.Faults
 	now    time.Time
+	slow   time.Duration // that a round trip takes
 	trips  int
 }
 
@@ -27,7 +28,7 @@ func newWorld(t *testing.T, groups map[string][]string) *world {
 	t.Helper()
 	w := &world{now: time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)}
 	clock := func() time.Time { return w.now }
-	backend, err := redis.Open(t.Context(), redis.Options{URL: "embedded:", Now: clock, OnRoundTrip: func() { w.trips++ }})
+	backend, err := redis.Open(t.Context(), redis.Options{URL: "embedded:", Now: clock, OnRoundTrip: func() { w.trips++; w.now = w.now.Add(w.slow) }})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -70,6 +70,34 @@ func TestPreApproved(t *testing.T) {
 	}
 }
 
+// TestPreApprovedAndUnticked: what a person unticked on a page that asked for more is not granted
+// without a page later, although the operator approved it and a page showed the account before. That
+// is so too if the rest was remembered. The page of what is approved, shown again, ends it.
+func TestPreApprovedAndUnticked(t *testing.T) {
+	t.Parallel()
+	basic := testClients()["basic"]
+	h := newHarness(t, setup{config: func(c *authz.Config) {
+		c.PreApproved = []authz.PreApproval{{ClientID: basic.ID, Resource: notes, Scopes: []string{"notes:read"}}}
+	}})
+	read, both := replaced(asks(basic), "scope", "notes:read"), replaced(asks(basic), "scope", "notes:read notes:write")
+	b := h.newBrowser()
+	for _, remember := range []string{"once", "always"} {
+		b.code(read)
+		if got := b.unasked(read); got != "code" {
+			t.Fatalf("%s: after the page of what is approved: %s", remember, got)
+		}
+		b.decide(both, remember, "notes:read")
+		if got := b.unasked(read); got != "consent_required" {
+			t.Errorf("%s: what was unticked: %s", remember, got)
+		}
+	}
+	b.code(read)
+	b.decide(both, "always")
+	if got := b.unasked(both); got != "code" {
+		t.Errorf("everything was ticked: %s", got)
+	}
+}
+
 // TestPreApprovedMistakes: approvals of what does not exist are refused.
 func TestPreApprovedMistakes(t *testing.T) {
 	t.Parallel()

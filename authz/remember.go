@@ -31,15 +31,16 @@ const (
 // stored. All of these must hold:
 //
 //   - the client asked for neither sign-in, account nor consent
-//   - this person, by whose subject the consent was read, agreed to something for this very client
-//     before, on a page that showed the account, with an answer to the same place, and the client
-//     states the same about itself
+//   - this person, by whose subject the consent was read, agreed for this very client before, on a
+//     page that showed the account, with an answer to the same place, and the client states the same
+//     about itself
 //   - another program cannot easily take the place of the client (RFC 8252 section 8.6)
-//   - the person remembered everything that is asked for, or the operator approved all of it
+//   - the person remembered everything that is asked for; or the operator approved all of it, and
+//     the person has refused the client nothing since
 func (s *Server) unasked(set *resourceSet, l liveSession, t storage.Transaction, client storage.Client, to proven, offered storage.Access) string {
 	place := destination(to)
 	switch {
-	case t.ForceLogin || t.ForceConsent || !l.consent.Asked(place, t.ClientDigest):
+	case t.ForceLogin || t.ForceConsent:
 		return ""
 	case !s.recognised(client, to):
 		return ""
@@ -48,7 +49,7 @@ func (s *Server) unasked(set *resourceSet, l liveSession, t storage.Transaction,
 		return g.Covers(s.cfg.Now(), place, t.ClientDigest, offered)
 	}) && s.remembers():
 		return becauseRemembered
-	case s.preApproved(client, offered):
+	case l.consent.Shown(place, t.ClientDigest) && s.preApproved(client, offered):
 		return becausePreApproved
 	}
 	return ""

@@ -6,28 +6,26 @@ import (
 	"slices"
 )
 
-// Asked reports whether the client was shown to the person on a page with the account and this
-// destination, while the client stated the same about itself, and the person agreed to something.
-// What was agreed to does not matter.
-func (c Consent) Asked(redirectHost, clientDigest string) bool {
-	for _, g := range c.Given {
-		if g.RedirectHost == redirectHost && g.ClientDigest == clientDigest {
-			return true
-		}
-	}
-	return false
+// Shown reports whether the person agreed to a page that showed the account, the client and this
+// destination and had nothing to choose, while the client stated the same about itself, and has
+// refused the client nothing since.
+func (c Consent) Shown(redirectHost, clientDigest string) bool {
+	return slices.ContainsFunc(c.Given, func(g Remembered) bool {
+		return g.RedirectHost == redirectHost && g.ClientDigest == clientDigest && len(g.Access) == 0
+	})
 }
 
 // maxRemembered is the greatest number of decisions in one [Consent]. The oldest are dropped.
 const maxRemembered = 16
 
 // With returns the consent with one more decision. It takes the place of those that it contains,
-// and of those about what the client stated before.
+// and of those about what the client stated before. One without access says that a page was shown,
+// and stays beside those with access.
 func (c Consent) With(r Remembered) Consent {
 	given := make([]Remembered, 0, len(c.Given)+1)
 	for _, g := range c.Given {
-		same := g.RedirectHost == r.RedirectHost
-		if same && (g.ClientDigest != r.ClientDigest || r.Access.Contains(g.Access)) || !g.Until.IsZero() && !g.Until.After(r.At) {
+		same, contained := g.RedirectHost == r.RedirectHost, r.Access.Contains(g.Access) && (len(g.Access) > 0 || len(r.Access) == 0)
+		if same && (g.ClientDigest != r.ClientDigest || contained) || !g.Until.IsZero() && !g.Until.After(r.At) {
 			continue
 		}
 		given = append(given, g)
@@ -39,13 +37,16 @@ func (c Consent) With(r Remembered) Consent {
 
 // Without returns the consent without what a person did not allow, and whether that changes it:
 // nothing of it is given any more, to whatever destination. A resource without scopes in refused
-// is that resource as a whole.
+// is that resource as a whole. After any refusal a page that had nothing to choose is shown again.
 func (c Consent) Without(refused Access) (Consent, bool) {
+	if len(refused) == 0 {
+		return c, false
+	}
 	changed := false
 	given := make([]Remembered, 0, len(c.Given))
 	for _, g := range c.Given {
 		left := g.Access.Except(refused)
-		lost := len(left.pairs()) != len(g.Access.pairs())
+		lost := len(left.pairs()) != len(g.Access.pairs()) || len(g.Access) == 0
 		changed = changed || lost
 		if g.Access = left; len(left) > 0 || !lost {
 			given = append(given, g)

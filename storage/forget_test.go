@@ -26,11 +26,8 @@ func TestRememberedDecisions(t *testing.T) {
 	if len(c.Given) != 2 || c.Given[0].RedirectHost != "b.example" {
 		t.Errorf("%+v", c.Given)
 	}
-	if !c.Asked("a.example", "1") || c.Asked("a.example", "2") || c.Asked("c.example", "1") {
-		t.Error("where it was asked")
-	}
 	c = c.With(given("b.example", "2", time.Time{}, access("read")))
-	if len(c.Given) != 2 || c.Asked("b.example", "1") {
+	if len(c.Given) != 2 || c.Given[1].ClientDigest != "2" {
 		t.Errorf("what it stated before: %+v", c.Given)
 	}
 	less, changed := c.Without(access("write"))
@@ -51,6 +48,32 @@ func TestRememberedDecisions(t *testing.T) {
 	}
 	if len(c.Given) != 16 {
 		t.Errorf("%d decisions", len(c.Given))
+	}
+}
+
+// TestShownWithoutChoice: a page that had nothing to choose counts for its destination and for what the
+// client stated, beside decisions with access and not by them, until the person refuses something.
+func TestShownWithoutChoice(t *testing.T) {
+	read := storage.Access{{Resource: "https://notes.example.com/mcp", Scopes: []string{"read"}}}
+	write := storage.Access{{Resource: "https://notes.example.com/mcp", Scopes: []string{"write"}}}
+	c := storage.Consent{}.With(storage.Remembered{RedirectHost: "a.example", ClientDigest: "1", Access: read})
+	if c.Shown("a.example", "1") {
+		t.Error("a decision with access is not such a page")
+	}
+	c = c.With(storage.Remembered{RedirectHost: "b.example", ClientDigest: "1"})
+	for range 2 {
+		c = c.With(storage.Remembered{RedirectHost: "a.example", ClientDigest: "1"})
+	}
+	c = c.With(storage.Remembered{RedirectHost: "a.example", ClientDigest: "1", Access: read})
+	if len(c.Given) != 3 || !c.Shown("a.example", "1") || !c.Shown("b.example", "1") || c.Shown("a.example", "2") || c.Shown("c.example", "1") {
+		t.Errorf("shown at two places, with a decision at one: %+v", c.Given)
+	}
+	if same, changed := c.Without(nil); changed || len(same.Given) != 3 {
+		t.Errorf("nothing was refused: %+v", same.Given)
+	}
+	less, changed := c.Without(write)
+	if !changed || len(less.Given) != 1 || less.Shown("a.example", "1") || less.Shown("b.example", "1") {
+		t.Errorf("something was refused: %+v", less.Given)
 	}
 }
 

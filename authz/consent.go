@@ -62,17 +62,29 @@ func (s *Server) consentPage(w http.ResponseWriter, r *http.Request, set *resour
 	shown := s.shownClient(client)
 	shown.Logo = s.logoPath(r.Context(), client, t)
 	approved := s.preApproved(client, offered)
-	var memories []templates.Memory
+	purpose, memories := formApproved, []templates.Memory(nil)
 	if !approved {
-		memories = s.memories(t, client, to)
+		purpose, memories = formConsent, s.memories(t, client, to)
 	}
 	w.WriteHeader(status)
 	return s.pagesFor(r, s.path("/consent")+"?transaction="+t.ID).Consent(w, templates.Consent{
-		Action: s.urls.consent, Transaction: t.ID, CSRF: s.csrf(r, t, "consent", session),
+		Action: s.urls.consent, Transaction: t.ID, CSRF: s.csrf(r, t, purpose, session),
 		Client: shown, RedirectHost: to.uri.Host(), LoopbackRedirect: loopback(to), PrivateUseRedirect: privateUse(to),
 		Groups: set.groups(offered), Offline: refreshable(client), PreApproved: approved, Memories: memories,
 		UserName: s.shownName(r, session), Account: s.account(r, session), Problem: problem,
 	})
+}
+
+// The forms of the consent page. The second has nothing to choose: boxes that a person unticked on the
+// first count, although the operator may have approved all of it since.
+const (
+	formConsent  = "consent"
+	formApproved = "consent to what is approved"
+)
+
+// madeFor reports whether a decision comes from that form of the consent page.
+func (s *Server) madeFor(r *http.Request, t storage.Transaction, purpose string, session liveSession, f form) bool {
+	return s.checkCSRF(r, t, purpose, session, f.get("csrf")) == nil
 }
 
 func refreshable(c storage.Client) bool {
@@ -102,8 +114,8 @@ func (s *Server) consent(w http.ResponseWriter, r *http.Request) error {
 		seeOther(w, s.urls.login+"?transaction="+t.ID)
 		return nil
 	}
-	if err := s.checkCSRF(r, t, "consent", session, f.get("csrf")); err != nil {
-		return err
+	if !s.madeFor(r, t, formConsent, session, f) && !s.madeFor(r, t, formApproved, session, f) {
+		return foreignForm()
 	}
 	switch f.get("decision") {
 	case "allow":
@@ -148,7 +160,7 @@ func (s *Server) decide(r *http.Request, set *resourceSet, t storage.Transaction
 		return d, language.Text{}, err
 	}
 	d.given = storage.Remembered{RedirectHost: destination(to), ClientDigest: t.ClientDigest, At: s.cfg.Now()}
-	if s.preApproved(client, d.offered) {
+	if s.preApproved(client, d.offered) && s.madeFor(r, t, formApproved, session, f) {
 		// The page asked nothing, it showed the account: that is remembered, and no access.
 		d.allowed, d.remember = d.offered, true
 		return d, language.Text{}, nil

@@ -98,6 +98,32 @@ func TestPreApprovedAndUnticked(t *testing.T) {
 	}
 }
 
+// TestApprovedMeanwhile: a decision on a page with boxes is what was ticked there, also if the operator
+// approves the rest before it arrives. Of a page that had none, nothing is granted if the approval
+// ended: the page with boxes follows.
+func TestApprovedMeanwhile(t *testing.T) {
+	t.Parallel()
+	basic := testClients()["basic"]
+	approved := func(scopes ...string) func(*authz.Config) {
+		return func(c *authz.Config) {
+			c.PreApproved = []authz.PreApproval{{ClientID: basic.ID, Resource: notes, Scopes: scopes}}
+		}
+	}
+	h := newHarness(t, setup{config: approved("notes:read")})
+	both := replaced(asks(basic), "scope", "notes:read notes:write")
+	b := h.newBrowser().atConsentFor(both)
+	h.mustReload(approved("notes:read", "notes:write"))
+	code := b.submit("decision", "allow", "scope", "notes:write").location(t).Query().Get("code")
+	if got := h.toToken(basic, redemption(basic, code)).member(t, "scope"); got != "notes:write" {
+		t.Errorf("the ticked box was notes:write, the token has %q", got)
+	}
+	b = h.newBrowser().atConsentFor(both)
+	h.mustReload(approved("notes:read"))
+	if answer := b.submit("decision", "allow"); answer.status != http.StatusBadRequest || !strings.Contains(answer.body, `type="checkbox"`) {
+		t.Errorf("want the page with boxes: %s", answer)
+	}
+}
+
 // TestPreApprovedMistakes: approvals of what does not exist are refused.
 func TestPreApprovedMistakes(t *testing.T) {
 	t.Parallel()

@@ -31,7 +31,8 @@ func (s *Server) askEndAll(w http.ResponseWriter, r *http.Request, session liveS
 }
 
 // endAll handles POST /account/applications/end-all: it ends everything that acts for the person.
-// What was to be remembered is forgotten first, so that nothing new begins in place of what ends.
+// What was to be remembered is forgotten first, so that nothing new begins in place of what ends, and
+// once more afterwards: a decision that is remembered meanwhile loses its grant.
 func (s *Server) endAll(w http.ResponseWriter, r *http.Request, session liveSession, f form) error {
 	if f.get("end-all") != "yes" {
 		return invalidRequest("the form does not say what to end")
@@ -41,6 +42,9 @@ func (s *Server) endAll(w http.ResponseWriter, r *http.Request, session liveSess
 	}
 	if err := s.endGrants(r, session, "", ""); err != nil {
 		return err
+	}
+	if err := s.cfg.Store.ForgetConsents(r.Context(), session.Subject); err != nil {
+		return uncertain(err)
 	}
 	s.happened(r.Context(), fact{kind: audit.GrantRevoked, person: session.Subject, shown: eventApplicationsEnded})
 	return s.done(w, r, session, applicationsPath, language.Say("applications.endedAll.title"), language.Say("applications.endedAll.message", "count", s.minutes()))
@@ -85,7 +89,8 @@ func (s *Server) endOneGrant(r *http.Request, session liveSession, id string) er
 	return nil
 }
 
-// endApplication ends all grants of a client. Its remembered consent is forgotten first.
+// endApplication ends all grants of a client. Its remembered consent is forgotten before and after
+// that, for the reasons of [Server.endAll].
 func (s *Server) endApplication(r *http.Request, session liveSession, clientID string) error {
 	name, err := s.nameAmong(r.Context(), session, clientID)
 	if err != nil {
@@ -94,7 +99,10 @@ func (s *Server) endApplication(r *http.Request, session liveSession, clientID s
 	if err := s.cfg.Store.DeleteConsent(r.Context(), session.Subject, clientID); err != nil {
 		return uncertain(err)
 	}
-	return s.endGrants(r, session, clientID, name)
+	if err := s.endGrants(r, session, clientID, name); err != nil {
+		return err
+	}
+	return uncertain(s.cfg.Store.DeleteConsent(r.Context(), session.Subject, clientID))
 }
 
 // nameAmong returns the name of a client for the list of what happened.

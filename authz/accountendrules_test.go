@@ -79,6 +79,41 @@ func TestWhatEndedIsOnRecord(t *testing.T) {
 	}
 }
 
+// TestRememberedWhileEnding: a decision that is remembered in another window between the two steps of
+// an end loses its grant, and the application has to ask again.
+func TestRememberedWhileEnding(t *testing.T) {
+	t.Parallel()
+	web := testClients()["web"]
+	for name, form := range map[string][3]string{
+		"a client": {"/account/applications", "end-application", web.ID},
+		"all":      {"/account/applications/end-all", "end-all", "yes"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h := newHarness(t, setup{})
+			b, other := h.newBrowser(), h.newBrowser()
+			other.account(personName, "/account")
+			b.tokens(web, asks(web))
+			h.remember(b, web.ID)
+			page := b.account(personName, form[0])
+			h.meter.once(&h.meter.after, "delete", "consent", func() { other.decide(asks(web), "always") })
+			answer := b.push(page, form[0], form[1], form[2])
+			h.meter.after.Store(nil)
+			if answer.status != http.StatusOK {
+				t.Fatal(answer)
+			}
+			for g, err := range h.store.UserGrants(t.Context(), h.subject()) {
+				if h.must(err); g.State != storage.GrantRevoked {
+					t.Errorf("a grant is %s", g.State)
+				}
+			}
+			if got := other.unasked(asks(web)); got != "consent_required" {
+				t.Errorf("then %s", got)
+			}
+		})
+	}
+}
+
 // TestEndWhileTheStoreFails: where the store fails in the middle, the page does not say that
 // anything is done, and what has to go first is gone first: nothing is forgotten after grants ended.
 func TestEndWhileTheStoreFails(t *testing.T) {

@@ -66,12 +66,12 @@ var geminiOrder = []string{
 // profiles are the clients in the order of [Clients].
 var profiles = []profile{
 	{
-		name: claudeCode, version: "2.1.330", dated: "2026-11-27", known: Runs,
+		name: claudeCode, version: "2.1.332", dated: "2026-11-28", known: Runs,
 		onlyLink: true, fallback: true, match: matchPrefix, anyIssuer: true, signsIn403: true, next502: true, needsCode: true, typed: true, openID: true, rootPaths: true, needsURLs: true,
 		document: "https://claude.ai/oauth/claude-code-client-metadata", needsPublic: true, offline: true, prompt: "consent", order: typescriptOrder, sees: claudeSees,
 	},
 	{
-		name: codex, version: "0.169.0", dated: "2026-11-27", known: Runs,
+		name: codex, version: "0.171.0", dated: "2026-11-28", known: Runs,
 		beginsGET: true, pastPages: true, match: matchPrefix, looseSlash: true, rootPlaces: true, exactTypes: true, needsCode: true, noFragment: true, needsURLs: true, offline: true, document: "https://chatgpt.com/oauth/codex/client.json", needsPublic: true, sees: codexSees,
 	},
 	{

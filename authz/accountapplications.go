@@ -90,12 +90,13 @@ func (s *Server) application(ctx context.Context, set *resourceSet, session live
 	return a, nil
 }
 
-// kept returns the decisions that still hold.
+// kept returns the decisions that still hold, each place and end once.
 func (s *Server) kept(c storage.Consent) []templates.Kept {
 	var kept []templates.Kept
 	for _, given := range c.Given {
-		if given.Until.IsZero() || s.cfg.Now().Before(given.Until) {
-			kept = append(kept, templates.Kept{Host: given.RedirectHost, Until: given.Until})
+		one := templates.Kept{Host: given.RedirectHost, Until: given.Until}
+		if (one.Until.IsZero() || s.cfg.Now().Before(one.Until)) && !slices.Contains(kept, one) {
+			kept = append(kept, one)
 		}
 	}
 	return kept

@@ -96,6 +96,9 @@ func TestPreApprovedAndUnticked(t *testing.T) {
 	if got := b.unasked(both); got != "code" {
 		t.Errorf("everything was ticked: %s", got)
 	}
+	if page := b.account(personName, "/account/remembered"); strings.Count(page.body, "client.example.org") != 1 {
+		t.Errorf("the place of both decisions is not listed once: %s", page)
+	}
 }
 
 // TestApprovedMeanwhile: a decision on a page with boxes is what was ticked there, also if the operator

@@ -1,6 +1,7 @@
 package authz
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"net/url"
@@ -62,29 +63,17 @@ func (s *Server) consentPage(w http.ResponseWriter, r *http.Request, set *resour
 	shown := s.shownClient(client)
 	shown.Logo = s.logoPath(r.Context(), client, t)
 	approved := s.preApproved(client, offered)
-	purpose, memories := formApproved, []templates.Memory(nil)
+	var memories []templates.Memory
 	if !approved {
-		purpose, memories = formConsent, s.memories(t, client, to)
+		memories = s.memories(t, client, to)
 	}
 	w.WriteHeader(status)
 	return s.pagesFor(r, s.path("/consent")+"?transaction="+t.ID).Consent(w, templates.Consent{
-		Action: s.urls.consent, Transaction: t.ID, CSRF: s.csrf(r, t, purpose, session),
+		Action: s.urls.consent, Transaction: t.ID, CSRF: s.consentToken(r, t, session, shownOf(offered, approved)),
 		Client: shown, RedirectHost: to.uri.Host(), LoopbackRedirect: loopback(to), PrivateUseRedirect: privateUse(to),
 		Groups: set.groups(offered), Offline: refreshable(client), PreApproved: approved, Memories: memories,
 		UserName: s.shownName(r, session), Account: s.account(r, session), Problem: problem,
 	})
-}
-
-// The forms of the consent page. The second has nothing to choose: boxes that a person unticked on the
-// first count, although the operator may have approved all of it since.
-const (
-	formConsent  = "consent"
-	formApproved = "consent to what is approved"
-)
-
-// madeFor reports whether a decision comes from that form of the consent page.
-func (s *Server) madeFor(r *http.Request, t storage.Transaction, purpose string, session liveSession, f form) bool {
-	return s.checkCSRF(r, t, purpose, session, f.get("csrf")) == nil
 }
 
 func refreshable(c storage.Client) bool {
@@ -114,12 +103,13 @@ func (s *Server) consent(w http.ResponseWriter, r *http.Request) error {
 		seeOther(w, s.urls.login+"?transaction="+t.ID)
 		return nil
 	}
-	if !s.madeFor(r, t, formConsent, session, f) && !s.madeFor(r, t, formApproved, session, f) {
-		return foreignForm()
+	shown, err := s.answered(r, t, session, f)
+	if err != nil {
+		return err
 	}
 	switch f.get("decision") {
 	case "allow":
-		return s.allow(w, r, s.resources.take(r.Context()), v, session, f)
+		return s.allow(w, r, s.resources.take(r.Context()), v, session, shown, f)
 	case "deny":
 		return s.deny(w, r, v, session)
 	}
@@ -154,16 +144,19 @@ type decision struct {
 	given            storage.Remembered
 }
 
-// decide reads a form to allow. The problem is a sentence for the person.
-func (s *Server) decide(r *http.Request, set *resourceSet, t storage.Transaction, session liveSession, client storage.Client, to proven, f form) (d decision, problem language.Text, err error) {
-	if d.offered, err = s.offered(r.Context(), set, t, session.person); err != nil {
+// decide reads a form to allow that answers a page. The problem is a sentence for the person.
+func (s *Server) decide(ctx context.Context, set *resourceSet, t storage.Transaction, session liveSession, client storage.Client, to proven, shown string, f form) (d decision, problem language.Text, err error) {
+	if d.offered, err = s.offered(ctx, set, t, session.person); err != nil {
 		return d, language.Text{}, err
 	}
 	d.given = storage.Remembered{RedirectHost: destination(to), ClientDigest: t.ClientDigest, At: s.cfg.Now()}
-	if s.preApproved(client, d.offered) && s.madeFor(r, t, formApproved, session, f) {
+	switch {
+	case shown == shownOf(d.offered, true) && s.preApproved(client, d.offered):
 		// The page asked nothing, it showed the account: that is remembered, and no access.
 		d.allowed, d.remember = d.offered, true
 		return d, language.Text{}, nil
+	case shown != shownOf(d.offered, false): // boxes count, although all of it may be approved since
+		return d, language.Say("consent.changed"), nil
 	}
 	if d.allowed, problem = choose(d.offered, f.all("scope")); !problem.IsZero() {
 		return d, problem, nil
@@ -176,13 +169,13 @@ func (s *Server) decide(r *http.Request, set *resourceSet, t storage.Transaction
 // allow stores the grant and sends its code to the client. It stores the ticked part of the
 // same value that the page showed, so a permission that was not on the page cannot be
 // granted.
-func (s *Server) allow(w http.ResponseWriter, r *http.Request, set *resourceSet, v *visit, session liveSession, f form) error {
+func (s *Server) allow(w http.ResponseWriter, r *http.Request, set *resourceSet, v *visit, session liveSession, shown string, f form) error {
 	client, to, err := v.clientAndRedirect(r.Context())
 	if err != nil {
 		return err
 	}
 	t := v.t
-	d, problem, err := s.decide(r, set, t, session, client, to, f)
+	d, problem, err := s.decide(r.Context(), set, t, session, client, to, shown, f)
 	switch {
 	case err != nil:
 		return err

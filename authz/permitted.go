@@ -122,7 +122,7 @@ func (s *Server) closedPage(w http.ResponseWriter, r *http.Request, set *resourc
 		fmt.Errorf("user %s, sub %s, client %s, asked for %s", session.UserName, session.Subject, client.ID, asked))
 	w.WriteHeader(http.StatusForbidden)
 	return s.pagesFor(r, s.path("/consent")+"?transaction="+t.ID).Closed(w, templates.Closed{
-		Action: s.urls.consent, Transaction: t.ID, CSRF: s.csrf(r, t, formConsent, session),
+		Action: s.urls.consent, Transaction: t.ID, CSRF: s.consentToken(r, t, session, shownOf(nil, false)),
 		Client: s.shownClient(client), RedirectHost: to.uri.Host(), Resources: set.shown(t),
 		UserName: session.UserName, Account: s.account(r, session), Code: codeAccessDenied,
 	})

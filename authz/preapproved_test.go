@@ -2,8 +2,10 @@ package authz_test
 
 import (
 	"net/http"
+	"net/url"
 	"strings"
 	"testing"
+	"time"
 
 	"gatehouse.example/authz"
 	"gatehouse.example/storage"
@@ -126,6 +128,40 @@ func TestApprovedMeanwhile(t *testing.T) {
 		t.Errorf("want the page with boxes: %s", answer)
 	}
 }
+
+// TestAnswerToWhatWasShown: an answer counts for what the page showed. What a person gained or lost while
+// it was open is shown on a new page first, also if there was nothing to tick for it.
+func TestAnswerToWhatWasShown(t *testing.T) {
+	t.Parallel()
+	basic := testClients()["basic"]
+	for name, one := range map[string]struct {
+		request       url.Values
+		before, after func(*harness)
+	}{
+		"a scope that is pre-approved was gained": {replaced(asks(basic), "scope", "notes:read notes:write"), func(h *harness) { h.leave("admins") }, func(h *harness) { h.join("admins") }},
+		"one was lost": {replaced(asks(basic), "scope", "notes:read notes:write"), unchangedPerson, func(h *harness) { h.leave("admins") }},
+		"one of two resources, nothing is ticked": {naming(replaced(asks(basic), "scope", "notes:write"), notes, tasks), unchangedPerson, func(h *harness) { h.leave("admins") }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h := newGuarded(t, func(c *authz.Config) {
+				c.PreApproved = []authz.PreApproval{{ClientID: basic.ID, Resource: notes, Scopes: []string{"notes:read", "notes:write"}}}
+			})
+			one.before(h)
+			b := h.newBrowser().atConsentFor(one.request)
+			one.after(h)
+			h.clock.advance(5 * time.Second) // what the server knew of groups
+			if answer := b.submit("decision", "allow", "scope", ""); answer.status != http.StatusBadRequest || !strings.Contains(answer.body, "What you can allow here has changed") {
+				t.Errorf("the page was for something else: %s", answer)
+			}
+			if answer := b.decided(); answer.location(t).Query().Get("code") == "" {
+				t.Errorf("the new page: %s", answer)
+			}
+		})
+	}
+}
+
+func unchangedPerson(*harness) {}
 
 // TestPreApprovedMistakes: approvals of what does not exist are refused.
 func TestPreApprovedMistakes(t *testing.T) {

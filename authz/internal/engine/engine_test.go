@@ -36,6 +36,9 @@ type bench struct {
 
 func now() time.Time { return time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC) }
 
+// signedIn is when the person of the grants signed in.
+func signedIn() time.Time { return now().Add(-time.Minute) }
+
 func newBench(t testing.TB) *bench {
 	t.Helper()
 	backend, err := redis.Open(context.Background(), redis.Options{URL: "embedded:", Now: now})
@@ -67,7 +70,7 @@ func (b *bench) prepared() (storage.Grant, string) {
 	b.t.Helper()
 	g, code, err := b.store.PrepareGrant(storage.NewGrant{
 		ClientID: "client", Subject: "subject", Resources: []string{resource, "https://tasks.example.com/mcp"}, Scopes: []string{"notes:read", "tasks:read"},
-		AuthTime: now(), RedirectURI: "http://127.0.0.1:49152/callback", Challenge: challenge, Refreshable: true, CodeTTL: time.Minute,
+		AuthTime: signedIn(), RedirectURI: "http://127.0.0.1:49152/callback", Challenge: challenge, Refreshable: true, CodeTTL: time.Minute,
 	})
 	if err != nil {
 		b.t.Fatal(err)
@@ -85,6 +88,7 @@ func (b *bench) issued() engine.Exchange {
 	return engine.Exchange{
 		Client: someClient(), Grant: b.read(g.ID), Code: code, Verifier: verifier, Life: someLife(),
 		Audience: []string{resource}, Scopes: []string{"notes:read"}, Expires: now().Add(5 * time.Minute),
+		About: keyring.About{Groups: []string{"readers"}, Email: "ada@example.com"},
 	}
 }
 
@@ -111,15 +115,38 @@ func TestIssueAndRedeem(t *testing.T) {
 	}
 	claims, err := b.keys.Verify(got.Access)
 	if err != nil || claims.GrantID != x.Grant.ID || claims.Subject != "subject" || claims.Scope != "notes:read" ||
-		len(claims.Audience) != 1 || claims.Audience[0] != resource || claims.Expires != x.Expires.Unix() || claims.IssuedAt != now().Unix() {
+		len(claims.Audience) != 1 || claims.Audience[0] != resource || claims.Expires != x.Expires.Unix() || claims.IssuedAt != now().Unix() ||
+		claims.AuthTime != signedIn().Unix() || claims.ClientID != "client" || claims.Email != "ada@example.com" || len(claims.Groups) != 1 || claims.ID != got.AccessID || claims.ID == "" {
 		t.Errorf("%+v, %v: a token says what was decided, and no more", claims, err)
 	}
 	after := b.read(x.Grant.ID)
-	if after.State != storage.GrantActive || after.Generation != 0 || len(after.Resources) != 2 || len(after.Scopes) != 2 {
-		t.Errorf("the grant is %+v: it keeps everything", after)
+	if after.State != storage.GrantActive || after.Generation != 0 || len(after.Resources) != 2 || len(after.Scopes) != 2 || len(after.Audience) != 1 || after.Audience[0] != resource || after.Lifetime != someLife() {
+		t.Errorf("the grant is %+v: it keeps everything, and says what the token is for", after)
 	}
 	if want, err := b.store.RefreshTokenOf(after, 0); err != nil || got.Refresh != want {
 		t.Errorf("refresh token %q, %v", got.Refresh, err)
+	}
+}
+
+// TestSigningIsObserved: an observer of signatures is told the end of each, with the error of one that
+// failed.
+func TestSigningIsObserved(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	var ends []error
+	b.engine = engine.New(engine.Config{Store: b.store, Keys: b.keys, Now: now, Signing: func(context.Context) func(error) {
+		return func(err error) { ends = append(ends, err) }
+	}})
+	if _, err := b.engine.Redeem(t.Context(), b.issued()); err != nil {
+		t.Fatal(err)
+	}
+	forNobody := b.issued()
+	forNobody.Audience = nil
+	if got, err := b.engine.Redeem(t.Context(), forNobody); err == nil || got != (engine.Tokens{}) {
+		t.Errorf("%+v, %v", got, err)
+	}
+	if len(ends) != 2 || ends[0] != nil || ends[1] == nil {
+		t.Errorf("the ends of two signatures: %v", ends)
 	}
 }
 
@@ -134,6 +161,7 @@ func TestRefresh(t *testing.T) {
 		t.Fatal(err)
 	}
 	x.Grant, x.Code, x.Verifier, x.RefreshToken = b.read(x.Grant.ID), "", "", first.Refresh
+	x.Life.IdleExpires = x.Life.IdleExpires.Add(time.Minute)
 	second, err := b.engine.Refresh(t.Context(), x)
 	if err != nil {
 		t.Fatal(err)
@@ -144,7 +172,7 @@ func TestRefresh(t *testing.T) {
 	if err != nil || again.Refresh != second.Refresh || again.Access == second.Access || second.Refresh == first.Refresh {
 		t.Errorf("first %v, second %v, again %v, %v", first, second, again, err)
 	}
-	if b.faults.Puts() != puts || x.Grant.Generation != 1 {
+	if b.faults.Puts() != puts || x.Grant.Generation != 1 || x.Grant.Lifetime != x.Life {
 		t.Errorf("a repetition wrote, or the rotation did not: generation %d", x.Grant.Generation)
 	}
 }
@@ -210,14 +238,24 @@ func TestRefused(t *testing.T) {
 func TestIssueWithoutChallenge(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
+	secret := someClient()
+	secret.Metadata.TokenEndpointAuthMethod = metadata.AuthMethodBasic
+	for _, client := range []storage.Client{someClient(), secret} {
+		b.mustRefuseWithoutChallenge(client)
+	}
+}
+
+func (b *bench) mustRefuseWithoutChallenge(client storage.Client) {
+	t := b.t
+	t.Helper()
 	g, code := b.prepared()
 	g.Challenge = ""
 	var refused *engine.RefusedError
-	if err := b.engine.IssueCode(t.Context(), engine.Authorization{Client: someClient(), Grant: g, Code: code}); !errors.As(err, &refused) {
+	if err := b.engine.IssueCode(t.Context(), engine.Authorization{Client: client, Grant: g, Code: code}); !errors.As(err, &refused) {
 		t.Fatalf("%v", err)
 	}
 	for _, v := range []string{"", verifier} {
-		x := engine.Exchange{Client: someClient(), Grant: b.read(g.ID), Code: code, Verifier: v, Life: someLife(), Audience: []string{resource}, Expires: now().Add(time.Minute)}
+		x := engine.Exchange{Client: client, Grant: b.read(g.ID), Code: code, Verifier: v, Life: someLife(), Audience: []string{resource}, Expires: now().Add(time.Minute)}
 		if got, err := b.engine.Redeem(t.Context(), x); err == nil {
 			t.Errorf("verifier %q: %+v", v, got)
 		}

@@ -41,6 +41,7 @@ func TestVerifiedIsBounded(t *testing.T) {
 func FuzzClaims(f *testing.F) {
 	f.Add("https://auth.example.com", "a", "b", "c d", int64(1), byte(0))
 	f.Add("", "", "", "", int64(0), byte(1))
+	f.Add("https://auth.example.com", "a", "b", "c d", int64(1), byte(5))
 	f.Add(`<>&"\`, "\xff", "\u2028", "ü\x00", int64(-1), byte(0xff))
 	f.Fuzz(func(t *testing.T, issuer, a, b, scope string, n int64, has byte) {
 		c := Claims{Issuer: issuer, Subject: a, Audience: Audience{a, b}, Expires: n, IssuedAt: -n, ID: b, ClientID: a, Scope: scope, AuthTime: n, GrantID: b}
@@ -51,7 +52,10 @@ func FuzzClaims(f *testing.F) {
 			c.About = About{Groups: []string{a, b}, GroupsOverage: true, Email: a, Name: b}
 		}
 		if has&4 != 0 {
-			c.Groups, c.Audience, c.AuthTime = []string{}, nil, 0
+			c.Groups, c.AuthTime = []string{}, 0
+		}
+		if has&8 != 0 {
+			c.Audience = nil
 		}
 		want, wrong := json.Marshal(c)
 		got, err := c.append(nil)

@@ -144,6 +144,45 @@ func TestRefusedConnectionsCostNothing(t *testing.T) {
 	}
 }
 
+// A connection gives its place back once, however often it is closed. Where there is one place, any
+// network may have it.
+func TestPlaceComesBackOnce(t *testing.T) {
+	c := newConnections(Config{Connections: 1, Log: silent})
+	l := pipeListener{make(chan net.Conn, 1), make(chan struct{})}
+	_, server := net.Pipe()
+	l.conns <- from{server, net.TCPAddrFromAddrPort(netip.MustParseAddrPort("192.0.2.1:1"))}
+	if !c.enter(c.networks(net.TCPAddrFromAddrPort(netip.MustParseAddrPort("198.51.100.7:1")))) {
+		t.Fatal("nobody gets the one place")
+	}
+	c.leave(c.networks(net.TCPAddrFromAddrPort(netip.MustParseAddrPort("198.51.100.7:1"))))
+	conn, err := c.limit(l).Accept()
+	if err != nil || c.all != 1 {
+		t.Fatalf("%d places are taken, %v", c.all, err)
+	}
+	for range 3 {
+		_ = conn.Close()
+	}
+	if c.all != 0 || len(c.from) != 0 {
+		t.Errorf("%d places are taken, %v", c.all, c.from)
+	}
+}
+
+// A trusted proxy is known however its address is written.
+func TestProxyWrittenAsIPv6(t *testing.T) {
+	c := newConnections(Config{Log: silent, TrustedProxies: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}})
+	for addr, want := range map[written]int{"10.0.0.1:1": 0, "[::ffff:10.0.0.1]:1": 0, "11.0.0.1:1": 2, "[::ffff:11.0.0.1]:1": 2, "[fd00::1]:1": 3, "@": 1} {
+		if networks := c.networks(addr); len(networks) != want {
+			t.Errorf("%s counts for %q", addr, networks)
+		}
+	}
+}
+
+// written is an address as a listener writes it.
+type written string
+
+func (written) Network() string  { return "tcp" }
+func (w written) String() string { return string(w) }
+
 // The files that the process may open bound the connections too.
 func TestFilesAreLeft(t *testing.T) {
 	files := openFiles()

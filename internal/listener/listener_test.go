@@ -49,7 +49,15 @@ func TestLimits(t *testing.T) {
 			t.Errorf("%s is %s", name, limit)
 		}
 	}
-	if short.MaxHeaderBytes <= 0 || long.MaxHeaderBytes <= 0 || long.ReadTimeout != 0 || long.WriteTimeout != 0 {
+	if asked := New(http.NotFoundHandler(), Config{Log: silent, Headers: 8 << 10}).http; asked.MaxHeaderBytes != 8<<10 {
+		t.Errorf("headers of %d bytes, not as configured", asked.MaxHeaderBytes)
+	}
+	for _, limits := range []*http.HTTP2Config{short.HTTP2, long.HTTP2} {
+		if limits == nil || limits.MaxReceiveBufferPerConnection != 256<<10 || limits.MaxReceiveBufferPerStream != 64<<10 {
+			t.Errorf("bodies that nobody has read: %+v", limits)
+		}
+	}
+	if short.MaxHeaderBytes != 32<<10 || long.MaxHeaderBytes != 32<<10 || long.ReadTimeout != 0 || long.WriteTimeout != 0 {
 		t.Errorf("headers of %d and %d bytes, streams of %s and %s", short.MaxHeaderBytes, long.MaxHeaderBytes, long.ReadTimeout, long.WriteTimeout)
 	}
 }

@@ -39,7 +39,8 @@ var samplePaths = []string{"/t/token", "/t/register", "/t/register/{id}", "/t/lo
 // TestPathsAreExact: a request reaches a handler by the path that the client wrote, letter by letter.
 func TestPathsAreExact(t *testing.T) {
 	t.Parallel()
-	p := newPaths(append(samplePaths, "/t/token")...)
+	p := newPaths(samplePaths...)
+	p.add("/t/token", http.HandlerFunc(notFound)) // the first handler keeps the path
 	for path, want := range map[string]string{
 		"/t/token": "/t/token ", "/t": "/t ", "/t/": "/t/ ", "/t/register": "/t/register ",
 		"/t/register/abc": "/t/register/{id} abc", "/t/register/a%2Fb": "/t/register/{id} a%2Fb", "/t/register/..": "/t/register/{id} ..",

@@ -1,6 +1,7 @@
 package authz_test
 
 import (
+	"net/http"
 	"strings"
 	"testing"
 )
@@ -37,5 +38,35 @@ func TestRoutes(t *testing.T) {
 		if openPaths[tried] == "" && closedPaths[tried] == "" && path != "/" {
 			t.Errorf("%s is neither in openPaths nor in closedPaths: say whether pages of other origins may call it", path)
 		}
+	}
+}
+
+// TestEveryFormIsOfThisSite: each page that takes forms refuses those that a page of another site sends,
+// or an http page of this host, and reads none of them.
+func TestEveryFormIsOfThisSite(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t, setup{})
+	const refusal = "It was sent from another site."
+	forms := 0
+	for path := range closedPaths {
+		if path == "/introspect" || h.send(postForm(h, path, nil)).status == http.StatusMethodNotAllowed {
+			continue
+		}
+		forms++
+		for _, header := range [][2]string{
+			{"Sec-Fetch-Site", "cross-site"}, {"Sec-Fetch-Site", "same-site"}, {"Origin", "https://evil.example"}, {"Origin", "null"}, {"Origin", "http" + strings.TrimPrefix(origin(h.issuer), "https")},
+		} {
+			r := h.newRequest(http.MethodPost, h.issuer+path, nil)
+			r.Header.Set(header[0], header[1])
+			if got := h.send(r); got.status != http.StatusForbidden || !strings.Contains(got.body, refusal) {
+				t.Errorf("%s with %s: %s", path, header, got)
+			}
+		}
+		if got := h.send(postForm(h, path, nil)); strings.Contains(got.body, refusal) {
+			t.Errorf("%s refuses a form of its own: %s", path, got)
+		}
+	}
+	if forms < 14 {
+		t.Errorf("%d pages take forms", forms)
 	}
 }

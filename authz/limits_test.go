@@ -210,3 +210,21 @@ func TestAFloodTakesNoPlaceOfAnother(t *testing.T) {
 	close(release)
 	all.Wait()
 }
+
+// TestLogoutOfProvidersIsLimited: what says that it comes from a provider has the limit of the token
+// endpoint, because anybody can send it.
+func TestLogoutOfProvidersIsLimited(t *testing.T) {
+	t.Parallel()
+	p := newAtProvider(t, func(c *authz.Config) {
+		behindProxy(c)
+		c.Limits = authz.Limits{Token: 2}
+	})
+	for i, limited := range []bool{false, false, true} {
+		if answer := p.asked("192.0.2.1", http.MethodPost, "/login/company/logout"); (answer.status == http.StatusTooManyRequests) != limited {
+			t.Errorf("request %d: %s", i, answer)
+		}
+	}
+	if answer := p.asked("198.51.100.7", http.MethodPost, "/login/company/logout"); answer.status == http.StatusTooManyRequests {
+		t.Errorf("another address: %s", answer)
+	}
+}

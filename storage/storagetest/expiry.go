@@ -63,10 +63,14 @@ func testNoEnd(t *testing.T, f *fixture) {
 		"CreateSession":      func() error { return f.CreateSession(t.Context(), "s", storage.Session{}) },
 		"CreateTransaction":  func() error { return f.CreateTransaction(t.Context(), storage.Transaction{ID: "t"}) },
 		"TakeAssertion":      func() error { return f.TakeAssertion(t.Context(), "c", "jti", time.Time{}) },
+		"TakeOnce":           func() error { return f.TakeOnce(t.Context(), "purpose", "value", time.Time{}) },
 		"CreateInitialToken": func() error { return f.CreateInitialToken(t.Context(), storage.InitialToken{Left: 1}) },
 		"CreateGrant":        func() error { return f.CreateGrant(t.Context(), endless) },
 		"Redeem":             func() error { _, err := f.Redeem(t.Context(), code, storage.Lifetime{}); return err },
 		"Rotate":             func() error { _, err := f.Rotate(t.Context(), active, storage.Lifetime{}); return err },
+		"JoinProviderSession": func() error {
+			return f.JoinProviderSession(t.Context(), "example", "sid", storage.SessionID("s"), time.Time{})
+		},
 	} {
 		if err := call(); err == nil || !strings.Contains(err.Error(), "end") {
 			t.Errorf("%s without an end returned error %v; want one that says so", what, err)

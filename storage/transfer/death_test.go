@@ -167,6 +167,89 @@ func TestStalledRun(t *testing.T) {
 	}
 }
 
+// TestOvertakenRun: a run writes nothing more and ends nothing as soon as another one has taken its copy
+// over, also while that one is under way.
+func TestOvertakenRun(t *testing.T) {
+	t.Parallel()
+	for name, at := range map[string]transfer.Stage{"while it copies": transfer.Copying, "while it checks": transfer.Checking} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			from, to, stop := filled(t), openRedis(t, now), errors.New("stop")
+			err := interrupted(t, from, to, at, func() {
+				if done, err := transfer.Copy(t.Context(), between(from, failing{to, stop})); !errors.Is(err, stop) || !done.Resumed {
+					t.Errorf("the other run: %v, %+v", err, done)
+				}
+			})
+			if !errors.Is(err, transfer.ErrTaken) {
+				t.Errorf("the run that was overtaken: %v", err)
+			}
+			if lists := names(t, to.Indexes); at == transfer.Copying && len(lists) > 0 {
+				t.Errorf("it has written %q", lists)
+			}
+			if _, err := transfer.Guard(t.Context(), to); err == nil {
+				t.Error("the target can be used, and the other run may write to it")
+			}
+			mustCopy(t, between(from, to))
+		})
+	}
+}
+
+// interrupted runs a copy, and something else when a stage has begun.
+func interrupted(t *testing.T, from, to storage.IndexLister, at transfer.Stage, other func()) error {
+	t.Helper()
+	o, done := between(from, to), false
+	o.Progress = func(p transfer.Progress) {
+		if p.Stage == at && !done {
+			done = true
+			other()
+		}
+	}
+	_, err := transfer.Copy(t.Context(), o)
+	if !done {
+		t.Errorf("nothing happened in the stage %v", at)
+	}
+	return err
+}
+
+// TestUndoneMeanwhile: a run whose mark at the source is removed does not end: the source is used again, and
+// what its servers write is not at the target.
+func TestUndoneMeanwhile(t *testing.T) {
+	t.Parallel()
+	from, to := filled(t), openRedis(t, now)
+	err := interrupted(t, from, to, transfer.Checking, func() {
+		if _, err := transfer.Undo(t.Context(), from); err != nil {
+			t.Error(err)
+		}
+	})
+	if !errors.Is(err, transfer.ErrTaken) {
+		t.Errorf("the copy: %v", err)
+	}
+	if _, err := transfer.Guard(t.Context(), from); err != nil {
+		t.Errorf("the source is refused again: %v", err)
+	}
+	if _, err := transfer.Guard(t.Context(), to); err == nil {
+		t.Error("the target can be used too")
+	}
+}
+
+// TestPerhapsMarked: a source counts as marked if nobody knows whether it is.
+func TestPerhapsMarked(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		done, err := transfer.Copy(t.Context(), between(silent{filled(t)}, openRedis(t, now)))
+		if !errors.Is(err, storage.ErrUncertain) || !done.Marked {
+			t.Errorf("%v, marked: %t", err, done.Marked)
+		}
+	})
+}
+
+// silent is a store that never says what became of a record.
+type silent struct{ storage.IndexLister }
+
+func (silent) Put(context.Context, storage.Put) (storage.Item, error) {
+	return storage.Item{}, storage.ErrUncertain
+}
+
 // emptied removes everything from a store.
 func emptied(t *testing.T, b storage.IndexLister) {
 	t.Helper()

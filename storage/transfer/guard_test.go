@@ -145,6 +145,39 @@ func TestGuardDoesNotGuess(t *testing.T) {
 	})
 }
 
+// lateAnswer is a store that tells of its mark what was true a while before.
+type lateAnswer struct {
+	*counted
+	late time.Duration
+}
+
+func (l lateAnswer) Get(ctx context.Context, key string) (storage.Item, error) {
+	item, err := l.counted.Get(ctx, key)
+	if key == markKey {
+		time.Sleep(l.late)
+	}
+	return item, err
+}
+
+// TestGuardCountsFromTheQuestion: a look counts for thirty seconds from its question. What was written
+// between that and its answer is not in the answer.
+func TestGuardCountsFromTheQuestion(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c := &counted{Backend: filled(t)}
+		b := guarded(t, lateAnswer{c, 20 * time.Second})
+		c.fail(errDead)
+		time.Sleep(9 * time.Second)
+		if _, err := b.Get(t.Context(), "gatehouse:user:ann"); err != nil {
+			t.Errorf("29 seconds after the question: %v", err)
+		}
+		time.Sleep(time.Second)
+		if _, err := b.Get(t.Context(), "gatehouse:user:ann"); !errors.Is(err, errDead) {
+			t.Errorf("30 seconds after the question: %v", err)
+		}
+	})
+}
+
 // operations are the operations of a backend that a guard refuses.
 func operations(ctx context.Context, b storage.Backend) map[string]func() error {
 	put := storage.Put{Key: "gatehouse:group:new", If: storage.Always, Operation: storage.Version{7}}

@@ -147,6 +147,37 @@ func TestCompactLists(t *testing.T) {
 	compact(t, g)
 }
 
+// TestSecretsBesideTheUsual: secrets with the lengths of the usual ones are kept as they are, also if the
+// seed has another version.
+func TestSecretsBesideTheUsual(t *testing.T) {
+	for _, version := range []byte{0, sealedVersion, paddedVersion, 255} {
+		usual, spent := usualGrant(), spentGrant()
+		usual.Seed[0], spent.Seed[0] = version, version
+		compact(t, usual)
+		compact(t, spent)
+	}
+}
+
+// TestNothingIsShared: who appends to a part of a grant that was read changes no other part of it.
+func TestNothingIsShared(t *testing.T) {
+	for _, g := range []Grant{usualGrant(), spentGrant(), fullGrant(t)} {
+		body := compact(t, g)
+		back, err := grantOf(g.ID, body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, list := range [][]string{back.Access[0].Scopes, back.Resources, back.Scopes, back.Audience} {
+			_ = append(list, "another")
+		}
+		for _, secret := range [][]byte{back.Code, back.Seed} {
+			_ = append(secret, 0xff)
+		}
+		if !reflect.DeepEqual(back, g) {
+			t.Errorf("it is\n%+v; want\n%+v", back, g)
+		}
+	}
+}
+
 // TestEmptyIsNone: an empty list is read as none, in both forms of grants that a store writes.
 func TestEmptyIsNone(t *testing.T) {
 	g := Grant{
@@ -239,7 +270,7 @@ func strictly(t *testing.T, body []byte) {
 
 // TestOtherBodies: what is not the one body of a grant is refused with a sentence.
 func TestOtherBodies(t *testing.T) {
-	g := Grant{State: GrantCode, UserName: "ICEiIyQlJicoKSorLC0uLx", Created: time.UnixMilli(77).UTC()}
+	g := Grant{State: GrantCode, UserName: "ICEiIyQlJicoKSorLC0uLx", Created: time.UnixMilli(77).UTC(), Generation: 1<<32 - 1}
 	for what, change := range map[string]func([]byte) []byte{
 		"nothing":         func([]byte) []byte { return nil },
 		"another version": func(b []byte) []byte { b[0] = 2; return b },
@@ -255,8 +286,11 @@ func TestOtherBodies(t *testing.T) {
 		"a number with a byte too many": func(b []byte) []byte { return bytes.Replace(b, []byte{155, 1}, []byte{155, 129, 0}, 1) },
 		"an id as text":                 func(b []byte) []byte { return bytes.Replace(b, []byte("Lx"), []byte("Lw"), 1) },
 		"a number without an end":       func(b []byte) []byte { return append(b[:2], bytes.Repeat([]byte{255}, 12)...) },
-		"a long text":                   func(b []byte) []byte { return binary.AppendUvarint(append(b[:2], make([]byte, 7)...), 1<<63) },
-		"a long list":                   func(b []byte) []byte { return binary.AppendUvarint(b[:len(b)-1], 1<<62) },
+		"a generation of 33 bits": func(b []byte) []byte {
+			return bytes.Replace(b, binary.AppendUvarint(nil, 1<<32-1), binary.AppendUvarint(nil, 1<<32), 1)
+		},
+		"a long text": func(b []byte) []byte { return binary.AppendUvarint(append(b[:2], make([]byte, 7)...), 1<<63) },
+		"a long list": func(b []byte) []byte { return binary.AppendUvarint(b[:len(b)-1], 1<<62) },
 	} {
 		body := change(compact(t, g))
 		got, err := grantOf("id", body)

@@ -79,3 +79,80 @@ func TestForgedInTheWay(t *testing.T) {
 		}
 	}
 }
+
+// unsettled is a store that carries the first write out and never says so. Something else happens before the
+// next one.
+type unsettled struct {
+	storage.Backend
+	first     storage.Version
+	meanwhile func()
+}
+
+func (u *unsettled) Put(ctx context.Context, put storage.Put) (storage.Item, error) {
+	if u.first == (storage.Version{}) {
+		u.first = put.Operation
+	}
+	if put.Operation == u.first {
+		_, _ = u.Backend.Put(ctx, put)
+		return storage.Item{}, storage.ErrUncertain
+	}
+	u.meanwhile()
+	return u.Backend.Put(ctx, put)
+}
+
+// TestMarkRevivesNothing: that a redemption stays without an answer is noted on what it wrote only. A grant
+// that was revoked meanwhile stays revoked, and one that is gone does not come back.
+func TestMarkRevivesNothing(t *testing.T) {
+	for what, test := range map[string]struct {
+		meanwhile func(*storage.Store, storage.Backend, string) error
+		want      func(storage.Grant, error) bool
+	}{
+		"nothing": {
+			func(*storage.Store, storage.Backend, string) error { return nil },
+			func(g storage.Grant, err error) bool {
+				return err == nil && g.State == storage.GrantActive && g.Unanswered
+			},
+		},
+		"a revocation": {
+			func(s *storage.Store, _ storage.Backend, id string) error {
+				return s.Revoke(context.Background(), id, "test")
+			},
+			func(g storage.Grant, err error) bool { return err == nil && g.State == storage.GrantRevoked },
+		},
+		"its removal": {
+			func(_ *storage.Store, b storage.Backend, id string) error {
+				return b.Delete(context.Background(), storage.KeyPrefix+"grant:"+id)
+			},
+			func(_ storage.Grant, err error) bool { return errors.Is(err, storage.ErrNotFound) },
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s, backend := newStore(t)
+				prepared, _ := prepare(t, s)
+				if err := s.CreateGrant(t.Context(), prepared); err != nil {
+					t.Fatal(err)
+				}
+				g, err := s.Grant(t.Context(), prepared.ID)
+				if err != nil {
+					t.Fatal(err)
+				}
+				unsure, err := storage.New(&unsettled{Backend: backend, meanwhile: func() {
+					if err := test.meanwhile(s, backend, g.ID); err != nil {
+						t.Error(err)
+					}
+				}}, storage.Options{Issuer: issuer, MasterKeys: [][]byte{[]byte("0123456789abcdef0123456789abcdef")}, Now: now})
+				if err != nil {
+					t.Fatal(err)
+				}
+				life := storage.Lifetime{Expires: now().Add(time.Hour), AccessUntil: now().Add(time.Hour)}
+				if _, err := unsure.Redeem(t.Context(), g, life); !errors.Is(err, storage.ErrUncertain) {
+					t.Errorf("Redeem: %v", err)
+				}
+				if g, err := s.Grant(t.Context(), g.ID); !test.want(g, err) {
+					t.Errorf("the grant is %s, unanswered %t, %v", g.State, g.Unanswered, err)
+				}
+			})
+		})
+	}
+}

@@ -1,8 +1,10 @@
 package storage_test
 
 import (
+	"context"
 	"errors"
 	"reflect"
+	"strings"
 	"testing"
 	"time"
 
@@ -108,5 +110,54 @@ func TestRevokingForgets(t *testing.T) {
 	}
 	if err := s.ForgetClient(ctx, "two"); err != nil || there("bob", "two") {
 		t.Errorf("forgetting a client: %v", err)
+	}
+}
+
+// amid is a store in which something else happens just before grants are listed.
+type amid struct {
+	storage.Backend
+	grants func()
+}
+
+func (a amid) IndexPage(ctx context.Context, index, after string, limit int) ([]string, error) {
+	if strings.Contains(index, "-grants:") {
+		a.grants()
+	}
+	return a.Backend.IndexPage(ctx, index, after, limit)
+}
+
+// TestForgottenBeforeAndAfter: what a person decided is forgotten before grants are revoked, and what is
+// remembered meanwhile is forgotten after it.
+func TestForgottenBeforeAndAfter(t *testing.T) {
+	s, backend := newStore(t)
+	put := func() {
+		if err := s.PutConsent(t.Context(), storage.Consent{Subject: "ada", ClientID: "one", Given: []storage.Remembered{{At: time.Unix(0, 0)}}}); err != nil {
+			t.Error(err)
+		}
+	}
+	wantForgotten := func(when string) {
+		t.Helper()
+		if _, err := s.Consent(t.Context(), "ada", "one"); !errors.Is(err, storage.ErrNotFound) {
+			t.Errorf("%s the decision is there: %v", when, err)
+		}
+	}
+	listed := 0
+	between, err := storage.New(amid{Backend: backend, grants: func() {
+		listed++
+		wantForgotten("while grants are revoked")
+		put()
+	}}, storage.Options{Issuer: issuer, MasterKeys: [][]byte{[]byte("0123456789abcdef0123456789abcdef")}, Now: now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n, revoke := range []func() error{
+		func() error { return between.RevokeUser(t.Context(), "ada", "test") },
+		func() error { return between.RevokeClient(t.Context(), "one", "test") },
+	} {
+		put()
+		if err := revoke(); err != nil || listed != n+1 {
+			t.Errorf("%v, grants were listed %d times", err, listed)
+		}
+		wantForgotten("afterwards")
 	}
 }

@@ -161,3 +161,29 @@ func TestForgottenBeforeAndAfter(t *testing.T) {
 		wantForgotten("afterwards")
 	}
 }
+
+// TestConsentEndsWithItsLast: a record of decisions that end is there until the last of them has ended,
+// whatever their order.
+func TestConsentEndsWithItsLast(t *testing.T) {
+	_, backend := newStore(t)
+	at := now()
+	s, err := storage.New(backend, storage.Options{Issuer: issuer, Now: func() time.Time { return at }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	short, long := storage.Remembered{Until: at.Add(time.Hour)}, storage.Remembered{Until: at.Add(2 * time.Hour)}
+	for client, given := range map[string][]storage.Remembered{"a": {short, long}, "b": {long, short}} {
+		at = now()
+		if err := s.PutConsent(t.Context(), storage.Consent{Subject: "ada", ClientID: client, Given: given}); err != nil {
+			t.Fatal(err)
+		}
+		at = long.Until.Add(-time.Millisecond)
+		if _, err := s.Consent(t.Context(), "ada", client); err != nil {
+			t.Errorf("%s: before the last end: %v", client, err)
+		}
+		at = long.Until
+		if _, err := s.Consent(t.Context(), "ada", client); !errors.Is(err, storage.ErrNotFound) {
+			t.Errorf("%s: at the last end: %v", client, err)
+		}
+	}
+}

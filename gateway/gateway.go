@@ -137,6 +137,8 @@ const (
 type Gateway struct {
 	places    places
 	guard     *middleware.Guard
+	askers    askers
+	proofs    *middleware.Proofs // of all its guards; nil without proofs
 	metadata  http.Handler
 	protected http.Handler
 	verifier  http.Handler
@@ -172,9 +174,10 @@ func New(c Config) (*Gateway, error) {
 		g.maxBody = defaultMaxBody
 	}
 	var err error
-	if err = shared(&c.Guard); err != nil {
+	if err = shared(&c.Guard, c.Before); err != nil {
 		return nil, fmt.Errorf("gateway: %w", err)
 	}
+	g.proofs = c.Guard.DPoP.Proofs
 	if g.guard, err = middleware.New(c.Guard); err != nil {
 		return nil, fmt.Errorf("gateway: %w", err)
 	}

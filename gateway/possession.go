@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"gatehouse.example/metadata"
 	"gatehouse.example/middleware"
 )
 
@@ -47,10 +48,14 @@ func (c *Config) told() told {
 }
 
 // shared makes what the guards of one gateway must have together, so that a proof that one of them
-// accepted is not accepted by another, and a nonce of one is one of all.
-func shared(c *middleware.Config) error {
+// accepted is not accepted by another, and a nonce of one is one of all. Proofs that the gateway
+// before has accepted stay used.
+func shared(c *middleware.Config, before *Gateway) error {
 	if c.DPoP.Use == middleware.DPoPOff {
 		return nil
+	}
+	if resource, err := metadata.Canonical(c.Resource); c.DPoP.Proofs == nil && before != nil && err == nil && before.places.resource.String() == resource {
+		c.DPoP.Proofs = before.proofs
 	}
 	if c.DPoP.Proofs == nil {
 		c.DPoP.Proofs = middleware.NewProofs(middleware.DefaultProofs)

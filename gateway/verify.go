@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"encoding/base64"
 	"encoding/json"
 	"io"
@@ -10,6 +11,10 @@ import (
 
 	"gatehouse.example/middleware"
 )
+
+// askers are the guards of PathVerify: the one that sees no message, and the one that goes by headers.
+// Each is nil if there is none.
+type askers struct{ blind, sighted *middleware.Guard }
 
 // newVerifier returns the handler of PathVerify, with which other proxies check a request. It
 // answers 200 with the identity of the caller in headers, 401 or 403 with the challenge for the
@@ -29,21 +34,26 @@ func (g *Gateway) newVerifier(c Config) (http.Handler, error) {
 		config.Policy = middleware.Policy{Scopes: needed, Implies: config.Policy.Implies}
 		config.ChallengeScopes = needed
 	}
-	blind, err := middleware.New(config)
-	if err != nil {
+	var before askers
+	if c.Before != nil {
+		before = c.Before.askers
+	}
+	config.Before = cmp.Or(before.blind, c.Guard.Before)
+	var err error
+	if g.askers.blind, err = middleware.New(config); err != nil {
 		return nil, err
 	}
-	whole := blind.Protect(http.HandlerFunc(g.confirm))
+	whole := g.askers.blind.Protect(http.HandlerFunc(g.confirm))
 	if !g.reads || !c.InsecureTrustMCPHeaders {
 		return g.subrequest(func(http.Header) (http.Handler, []byte) { return whole, nil }), nil
 	}
 	config.Policy = c.Guard.Policy
 	config.ChallengeScopes = c.Guard.ChallengeScopes
-	sighted, err := middleware.New(config)
-	if err != nil {
+	config.Before = cmp.Or(before.sighted, c.Guard.Before)
+	if g.askers.sighted, err = middleware.New(config); err != nil {
 		return nil, err
 	}
-	one := sighted.Protect(http.HandlerFunc(g.confirm))
+	one := g.askers.sighted.Protect(http.HandlerFunc(g.confirm))
 	return g.subrequest(func(header http.Header) (http.Handler, []byte) {
 		if message, ok := messageOf(header); ok {
 			return one, message

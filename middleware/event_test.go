@@ -229,3 +229,40 @@ func TestStreamsReallyEnd(t *testing.T) {
 		}
 	})
 }
+
+// TestEventsOfAGuardBehindAnother: a stream through two guards is resumed where it ended, by the id of
+// an event of the handler and of either guard's own, whatever the ids look like.
+func TestEventsOfAGuardBehindAnother(t *testing.T) {
+	issuer := middlewaretest.NewIssuer(t)
+	outer, inner := issuer.Mint(claims{"aud": resource}), issuer.Mint(claims{"aud": resource, "sub": "the one in front"})
+	for name, change := range map[string]func(*middleware.Config){
+		"bound":     func(c *middleware.Config) { c.EndStreams = true },
+		"unbound":   func(c *middleware.Config) { c.EndStreams, c.InsecureUnboundSessions = true, true },
+		"not ended": func(*middleware.Config) {},
+	} {
+		seen, events := "", ""
+		behind := newGuard(t, issuer, func(c *middleware.Config) { c.EndStreams = true }).Protect(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			seen = r.Header.Get("Last-Event-ID")
+			w.Header().Set("Content-Type", "text/event-stream")
+			_, _ = io.WriteString(w, events)
+		}))
+		front := newGuard(t, issuer, change).Protect(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			r.Header.Set("Authorization", "Bearer "+inner)
+			behind.ServeHTTP(w, r)
+		}))
+		last := ""
+		for i, want := range []string{"", "", "7", "7", "7", "gatehouse-8-9", "gatehouse-8-9"} {
+			events = map[int]string{1: "id: 7\ndata: {}\n\n", 4: "id: gatehouse-8-9\ndata: {}\n\n"}[i]
+			w := httptest.NewRecorder()
+			front.ServeHTTP(w, newRequest("GET", resource, "Authorization", "Bearer "+outer, "MCP-Protocol-Version", "2025-11-25", "Last-Event-ID", last))
+			if w.Code != http.StatusOK || seen != want {
+				t.Errorf("%s: stream %d after %q: %d %s, the handler saw the id %q, want %q", name, i, last, w.Code, w.Body, seen, want)
+			}
+			for line := range strings.Lines(w.Body.String()) {
+				if id, ok := strings.CutPrefix(line, "id: "); ok {
+					last = strings.TrimSpace(id)
+				}
+			}
+		}
+	}
+}

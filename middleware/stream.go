@@ -86,11 +86,17 @@ func (o *response) bound(id string) string {
 }
 
 // bindEvent returns the line with the event id for the client. It trims blanks around the id,
-// which the header Last-Event-ID cannot carry. It does not bind an empty id.
+// which the header Last-Event-ID cannot carry. It does not bind an empty id. An id that looks like
+// that of the guard's own event is one of the handler all the same, which may be a guard itself: it
+// becomes the last event before an event of this guard, so that the handler gets it back.
 func (o *response) bindEvent(line, value []byte) []byte {
-	id := bytes.Trim(value, " \t")
-	if o.guard.sessions == nil || len(id) == 0 {
+	id := string(bytes.Trim(value, " \t"))
+	alike := strings.HasPrefix(id, ownEvent)
+	if id == "" || o.guard.sessions == nil && !alike {
 		return line
 	}
-	return []byte("id: " + o.bound(string(id)))
+	if alike {
+		id = ownEvent + "-" + id
+	}
+	return []byte("id: " + o.bound(id))
 }

@@ -22,7 +22,8 @@ const (
 	// TrustAsk accepts the clients of a host; the consent page warns that this server does
 	// not vouch for them.
 	TrustAsk Trust = "ask"
-	// TrustDeny refuses the clients of a host. Nothing is fetched from it.
+	// TrustDeny refuses the clients of a host. No document is fetched from it; the keys of a client of
+	// another host may be there.
 	TrustDeny Trust = "deny"
 )
 

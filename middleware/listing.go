@@ -48,9 +48,10 @@ func (g *Guard) filtersMethod(method string) bool {
 }
 
 // mayList reports whether the response to a request may contain a list that the policy changes:
-// the response to its method, or a resumed stream, which repeats responses.
+// the response to its method, or a resumed stream, which repeats responses. GET opens one, also if
+// there is a message, which many handlers ignore then.
 func (g *Guard) mayList(r *http.Request, got received) bool {
-	if got.Method == "" && r.Method == http.MethodGet {
+	if r.Method == http.MethodGet {
 		return slices.ContainsFunc(lists[:], g.filters)
 	}
 	return g.filtersMethod(got.Method)
@@ -126,7 +127,7 @@ func (l lister) result(response *message.ResultResponse) (changed bool, err erro
 	if err := response.Result.Decode(&members); err != nil {
 		return false, err
 	}
-	method, work := l.got.Method, new(wildcard.Work)
+	method, work := l.asked(), new(wildcard.Work)
 	for _, list := range lists {
 		raw, err := response.Result.Member(list.member)
 		if err != nil {
@@ -152,6 +153,15 @@ func (l lister) result(response *message.ResultResponse) (changed bool, err erro
 	}
 	response.Result, err = message.NewObject(members)
 	return true, err
+}
+
+// asked returns the method of the list that a request asked for, empty for a stream that repeats
+// responses.
+func (l lister) asked() string {
+	if l.guard.filtersMethod(l.got.Method) {
+		return l.got.Method
+	}
+	return ""
 }
 
 // items returns a list with the items that the client may see.

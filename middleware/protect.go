@@ -120,11 +120,17 @@ func (g *Guard) read(w http.ResponseWriter, r *http.Request) (received, error) {
 	return g.receive(w, r)
 }
 
-// judge returns the scopes that a message needs, and a refusal if the token lacks some of them.
+// judge returns the scopes that a message needs, and a refusal if the token lacks some of them. Many
+// handlers ignore a message unless it comes with POST, and open a stream or end a session: then that
+// is needed as well.
 func (g *Guard) judge(got received, token *Token) ([]string, error) {
 	needed, known := g.policy.needs(new(wildcard.Work), got.operation)
 	if !known {
 		return nil, unknown(got.id)
+	}
+	if got.quiet {
+		more, _ := g.policy.needs(new(wildcard.Work), operation{})
+		needed = union(needed, more)
 	}
 	return needed, g.covered(needed, token)
 }

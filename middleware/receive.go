@@ -22,6 +22,7 @@ type received struct {
 	id     message.ID       // of a request; zero for other messages
 	list   *message.Request // the request for a list that the policy filters, nil for others
 	cursor string           // the handler's cursor in the request for a list; empty without one
+	quiet  bool             // whether a handler could take the request for one without a message
 }
 
 // receive reads the message in the body of a request, and puts the same bytes back for the
@@ -47,6 +48,7 @@ func (g *Guard) receive(w http.ResponseWriter, r *http.Request) (received, error
 	if err != nil {
 		return received{}, err
 	}
+	got.quiet = r.Method != http.MethodPost // RFC 9110 section 9.3.1: content has no meaning in GET
 	if request, ok := m.(message.Request); ok && g.filtersMethod(request.Method) {
 		got.list = &request
 	}

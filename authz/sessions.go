@@ -11,13 +11,17 @@ import (
 )
 
 // over reports whether a session has ended: by its absolute end, or because it was not used for
-// long. It compares with the present limits too, so that lowering them ends old sessions at once.
+// long. It compares with the present limits too, so that lowering them ends old sessions at once. The
+// end counts from the beginning here: at a provider the person may have signed in long before.
 func (s *Server) over(session storage.Session) bool {
-	now, used := s.cfg.Now(), session.Seen
+	now, used, began := s.cfg.Now(), session.Seen, session.Begun
 	if used.IsZero() {
 		used = session.AuthTime // it was not used since, or is from before uses were recorded
 	}
-	return !now.Before(session.Expires) || !now.Before(session.AuthTime.Add(s.cfg.SessionMax)) || !now.Before(used.Add(s.cfg.SessionIdle))
+	if began.IsZero() {
+		began = session.AuthTime // it is from an earlier release
+	}
+	return !now.Before(session.Expires) || !now.Before(began.Add(s.cfg.SessionMax)) || !now.Before(used.Add(s.cfg.SessionIdle))
 }
 
 // seenStep is how old the recorded last use of a session must be before it is recorded again.

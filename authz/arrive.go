@@ -25,16 +25,29 @@ func (s *Server) welcome(w http.ResponseWriter, r *http.Request, t storage.Trans
 	if err := s.keepProviderToken(r.Context(), p, a, user); err != nil {
 		return err
 	}
-	by := signInMethod{name: methodProvider, provider: p.ID, providerSubject: a.Subject, providerSession: a.SID}
-	if !t.ForceLogin && t.MaxAge == nil {
-		by.at = a.AuthTime // else the provider was asked for a recent one, and its clock may be behind ours
-	}
+	by := signInMethod{name: methodProvider, provider: p.ID, providerSubject: a.Subject, providerSession: a.SID, at: signedInAt(t, a)}
 	if err := s.startSession(w, r, user, by); err != nil {
 		return err
 	}
 	s.cfg.Logger.InfoContext(quietlog.Always(r.Context()), "signed in", "user", user.Name, "sub", user.Subject, "provider", p.ID)
 	s.afterSignIn(w, t)
 	return nil
+}
+
+// signedInAt returns when a person signed in at a provider, zero for now. The provider may have been asked
+// for a new sign-in, or for a recent one: then it counts as no older than what was asked for, because
+// the clock there may be behind ours, but as no newer than it is, for later requests that ask for less.
+func signedInAt(t storage.Transaction, a upstream.Arrival) time.Time {
+	switch {
+	case t.ForceLogin:
+		return time.Time{}
+	case t.MaxAge == nil || a.AuthTime.IsZero():
+		return a.AuthTime
+	}
+	if oldest := t.Created.Add(-time.Duration(*t.MaxAge) * time.Second); a.AuthTime.Before(oldest) {
+		return oldest
+	}
+	return a.AuthTime
 }
 
 // notWelcome logs who was not let in, and returns the page.

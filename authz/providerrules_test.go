@@ -117,8 +117,9 @@ func TestWhatIsAskedOfTheProvider(t *testing.T) {
 	}
 }
 
-// TestTimeOfSignIn: a session counts from the sign-in at the provider, and from now if the
-// provider was asked for a recent one, since its clock may be behind.
+// TestTimeOfSignIn: a session counts from the sign-in at the provider, and from now if the provider
+// was asked for a new one. Where it was asked for a recent one, the sign-in counts as no older than that,
+// since its clock may be behind.
 func TestTimeOfSignIn(t *testing.T) {
 	t.Parallel()
 	p, c := newAtProvider(t, nil), testClients()["native"]
@@ -128,7 +129,8 @@ func TestTimeOfSignIn(t *testing.T) {
 	}{
 		"nothing asked": {nil, 30 * time.Second},
 		"prompt=login":  {[]string{"prompt", "login"}, 0},
-		"max_age":       {[]string{"max_age", "600"}, 0},
+		"max_age":       {[]string{"max_age", "600"}, 30 * time.Second},
+		"just too old":  {[]string{"max_age", "20"}, 20 * time.Second},
 	} {
 		p.clock.advance(time.Minute)
 		now := p.clock.Now()

@@ -82,6 +82,38 @@ func TestBackChannelLogout(t *testing.T) {
 	want("ended meanwhile", false, false, false, true)
 }
 
+// TestLogoutAfterEndingOthers: a session that went on under another cookie, because its person ended all
+// others, ends with the one at the provider, and does not go on if that has ended meanwhile.
+func TestLogoutAfterEndingOthers(t *testing.T) {
+	t.Parallel()
+	p := newAtProvider(t, nil)
+	logout := func() {
+		if r := p.sendLogout("company", p.logoutOf(map[string]any{"sid": "session of 1"})); r.status != http.StatusOK {
+			t.Errorf("a logout: %s", r)
+		}
+	}
+	b := p.newBrowser()
+	b.arrive(p.company, "company", asks(testClients()["native"]))
+	b.open(p.issuer + "/account/sessions")
+	if r := b.submit("end-others", "yes"); r.status != http.StatusOK || !b.live() {
+		t.Fatalf("ending all others: %s", r)
+	}
+	logout()
+	if b.live() {
+		t.Error("the session goes on after the logout at the provider")
+	}
+	p = newAtProvider(t, nil)
+	b = p.newBrowser()
+	b.arrive(p.company, "company", asks(testClients()["native"]))
+	b.open(p.issuer + "/account/sessions")
+	done := p.meanwhile("session", logout)
+	mustShowPage(t, b.submit("end-others", "yes"), http.StatusBadRequest)
+	done()
+	if b.live() {
+		t.Error("the session goes on after a logout in between")
+	}
+}
+
 // TestBackChannelLogoutRefuses: a token that is not one of this provider's for this server, about a
 // logout, once, is 400 with an error, and ends nothing.
 func TestBackChannelLogoutRefuses(t *testing.T) {

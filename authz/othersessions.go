@@ -15,7 +15,8 @@ import (
 // attempt with nothing written.
 //
 // The session that goes on is stored first, for the epoch that does not exist yet: until the
-// person's record is swapped it signs nobody in, and from then on it is the only one that does.
+// person's record is swapped it signs nobody in, and from then on it is the only one that does. One that
+// began with a session at a provider ends with that one under its new cookie too.
 // If the error is [storage.ErrUnavailable], it is unknown whether the record was swapped.
 func (s *Server) endOtherSessions(w http.ResponseWriter, r *http.Request, session liveSession, change func(*storage.User) error) (liveSession, error) {
 	secret, err := s.cfg.Store.NewSecret(sessionPrefix)
@@ -25,6 +26,10 @@ func (s *Server) endOtherSessions(w http.ResponseWriter, r *http.Request, sessio
 	next := session.Session
 	next.Epoch++
 	if err := s.cfg.Store.CreateSession(r.Context(), secret, next); err != nil {
+		return liveSession{}, err
+	}
+	began := signInMethod{provider: next.Provider, providerSession: next.ProviderSession}
+	if err := s.joinProviderSession(r.Context(), secret, began, next.Expires); err != nil {
 		return liveSession{}, err
 	}
 	person, err := s.changeSelf(r.Context(), session, func(u *storage.User) error {

@@ -114,21 +114,12 @@ func (s *Server) admit(ctx context.Context, p *provider, a upstream.Arrival) err
 
 // makeAccount takes one step towards an account for an identity that leads to nobody. The alias
 // comes first, so that of several processes all make the same account; the caller looks again
-// afterwards. [storage.ErrConflict] means that another process was faster.
+// afterwards. [storage.ErrConflict] means that another process was faster. Name and subject of an alias
+// that leads to nobody are never used: they may be those of a person who was removed.
 func (s *Server) makeAccount(ctx context.Context, p *provider, a upstream.Arrival, id storage.AliasID) error {
 	alias, err := s.cfg.Store.Alias(ctx, id)
-	switch {
-	case errors.Is(err, storage.ErrNotFound):
-	case err != nil:
+	if err != nil && !errors.Is(err, storage.ErrNotFound) {
 		return err
-	default:
-		_, err := s.cfg.Store.User(ctx, alias.UserName)
-		if errors.Is(err, storage.ErrNotFound) { // half made: by another process, or before a crash
-			return s.createAccount(ctx, p, a, alias.UserName, alias.Subject)
-		}
-		if err != nil {
-			return err
-		}
 	}
 	name, there, err := s.freeName(ctx, p, a, id)
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"gatehouse.example/authz"
+	"gatehouse.example/authz/admin"
 	"gatehouse.example/authz/upstream"
 	"gatehouse.example/authz/upstream/upstreamtest"
 	"gatehouse.example/storage"
@@ -201,5 +202,30 @@ func TestConnectMendsAndYields(t *testing.T) {
 		if n := len(p.user(t, personName).Identities); n != 0 {
 			t.Errorf("%s: the person keeps the account", when)
 		}
+	}
+}
+
+// TestRemovedWhileConnecting: a person who is removed while an account at a provider is being connected
+// leaves its alias behind. The account then gets a person of its own: neither the name nor the subject of
+// the one who was removed.
+func TestRemovedWhileConnecting(t *testing.T) {
+	t.Parallel()
+	p := newAtProvider(t, nil)
+	reader := p.user(t, personName)
+	b := p.newBrowser()
+	b.signInForAccount(personName)
+	back := b.connecting(p.company, "company").String()
+	done := p.meanwhile("user", func() { p.must(admin.RemoveUser(t.Context(), p.store, personName)) })
+	mustShowPage(t, b.open(back), http.StatusForbidden)
+	done()
+	if alias, err := p.store.Alias(t.Context(), p.aliasAt("1")); err != nil || alias.Subject != reader.Subject {
+		t.Fatalf("no alias is left: %+v, %v", alias, err)
+	}
+	p.newBrowser().arrive(p.company, "company", asks(testClients()["native"]))
+	if user := p.user(t, adaName); user.Subject == reader.Subject {
+		t.Error("the account has the subject of the person who was removed")
+	}
+	if _, err := p.store.User(t.Context(), personName); !errors.Is(err, storage.ErrNotFound) {
+		t.Errorf("the name of the person who was removed: %v", err)
 	}
 }

@@ -304,7 +304,7 @@ func TestGoneMeanwhile(t *testing.T) {
 }
 
 // TestHalfMadeAccount: of an account only the alias is on record, after a crash: the next sign-in makes
-// the rest, as it was to be. An alias that leads to somebody who does not list the account is free.
+// an account. An alias that leads to somebody who does not list the account is free.
 func TestHalfMadeAccount(t *testing.T) {
 	t.Parallel()
 	p, c := newAtProvider(t, nil), testClients()["native"]
@@ -316,7 +316,7 @@ func TestHalfMadeAccount(t *testing.T) {
 		p.must(p.store.PutAlias(t.Context(), storage.IdentityAlias("company", p.company.URL(), id), leads))
 	}
 	p.newBrowser().arrive(p.company, "company", asks(c))
-	if user := p.user(t, "company/ada"); user.Subject != "the subject of before" || len(user.Identities) != 1 {
+	if user := p.user(t, adaName); user.Subject == "the subject of before" || len(user.Identities) != 1 {
 		t.Errorf("the account is %+v", user)
 	}
 	p.company.SignIn(personOf("2", "grace@example.com"))

@@ -212,7 +212,7 @@ func TestPageRoundTripsOfFactors(t *testing.T) {
 		step{"the password", p.password, "read transaction client, read user, count sign-in"},
 		step{"form for the code", p.next, "read transaction user"},
 		step{"a wrong code", func() { p.submit("code", "000000") }, "read transaction user, count sign-in"},
-		step{"the code", func() { p.submit("code", app.code()) }, "read transaction user, write user, count sign-in, write session"},
+		step{"the code", func() { p.submit("code", app.code()) }, "read transaction user, count sign-in, write user, write session"},
 		step{"consent form", p.next, tripsPage},
 	)
 }

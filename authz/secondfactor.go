@@ -126,11 +126,23 @@ func (s *Server) codeLogin(w http.ResponseWriter, r *http.Request) error {
 var errWrongCode = errors.New("authz: wrong code")
 
 // checkCode checks the second factor, within the limits on guessing, and records its use before
-// anybody is signed in: no code is accepted twice, whatever processes get it.
+// anybody is signed in: no code is accepted twice, whatever processes get it. A code that gets no answer,
+// because the limits of all processes are reached, is not used up.
 func (s *Server) checkCode(r *http.Request, t storage.Transaction, user storage.User, code string) (storage.User, error) {
 	attempt, wait := s.throttle.BeginCode(throttle.SignIn{Name: user.Name, From: fair.Requester(r.Context()), Device: s.device(r, user)})
 	if wait > 0 {
 		return storage.User{}, tooManyCodes(wait)
+	}
+	unspent := *user.SecondFactor
+	switch _, err := s.spend(user, &unspent, code); {
+	case errors.Is(err, errWrongCode):
+		return storage.User{}, cmp.Or(settledCode(attempt.Wrong(r.Context())), err)
+	case err != nil:
+		attempt.Void()
+		return storage.User{}, err
+	}
+	if err := settledCode(attempt.Right(r.Context())); err != nil {
+		return storage.User{}, err
 	}
 	left := -1 // recovery codes, after the use of one
 	signedIn, err := s.swapRead(r.Context(), user, func(u *storage.User) error {
@@ -148,15 +160,8 @@ func (s *Server) checkCode(r *http.Request, t storage.Transaction, user storage.
 		}
 		return nil
 	})
-	switch err = goneOn(err, storage.ErrNotFound); {
-	case errors.Is(err, errWrongCode):
-		return storage.User{}, cmp.Or(settledCode(attempt.Wrong(r.Context())), err)
-	case err != nil:
-		attempt.Void()
-		return storage.User{}, err
-	}
-	if err := settledCode(attempt.Right(r.Context())); err != nil {
-		return storage.User{}, err
+	if err != nil { // errWrongCode: it was used elsewhere at the same moment
+		return storage.User{}, goneOn(err, storage.ErrNotFound)
 	}
 	if left >= 0 {
 		s.cfg.Logger.WarnContext(quietlog.Always(r.Context()), "recovery code used", "user", user.Name, "sub", user.Subject, "left", left)

@@ -167,6 +167,28 @@ func TestTwoServersHaveOneCountOfGuesses(t *testing.T) {
 	}
 }
 
+// TestCodeWithoutAnAnswerIsKept: a recovery code that gets no answer, because whoever knows the password
+// has used up the limit at another server, is not used up: it signs in later.
+func TestCodeWithoutAnAnswerIsKept(t *testing.T) {
+	t.Parallel()
+	servers := twoServers(t, nil)
+	_, _, codes := servers[0].withFactor()
+	for range 20 {
+		servers[0].atCode().submit("code", "000000")
+	}
+	if r := servers[1].atCode().submit("code", codes[0]); r.status != http.StatusTooManyRequests {
+		t.Fatalf("beyond the limit: %s", r)
+	}
+	if left := len(servers[0].person().SecondFactor.Recovery); left != 10 {
+		t.Errorf("a code without an answer is used up: %d are left", left)
+	}
+	servers[0].clock.advance(time.Hour)
+	mustSignIn(t, "an hour later", servers[1].atCode().submit("code", codes[0]))
+	if left := len(servers[0].person().SecondFactor.Recovery); left != 9 {
+		t.Errorf("%d codes are left", left)
+	}
+}
+
 // TestSignInIsOneCount: a sign-in, right or wrong, is one round trip more, and none while the limit is
 // reached.
 func TestSignInIsOneCount(t *testing.T) {

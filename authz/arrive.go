@@ -26,6 +26,7 @@ func (s *Server) welcome(w http.ResponseWriter, r *http.Request, t storage.Trans
 		return err
 	}
 	by := signInMethod{name: methodProvider, provider: p.ID, providerSubject: a.Subject, providerSession: a.SID, at: signedInAt(t, a)}
+	by.alias = storage.IdentityAlias(p.ID, a.Issuer, a.Subject)
 	if err := s.startSession(w, r, user, by); err != nil {
 		return err
 	}

@@ -139,10 +139,11 @@ const (
 )
 
 // signInMethod is how a person has signed in. The provider, the account and the session there are
-// empty for a sign-in at this server. at is when the person signed in at the provider, zero for
-// now.
+// empty for a sign-in at this server, and so is the alias of the account. at is when the person signed
+// in at the provider, zero for now.
 type signInMethod struct {
 	name, provider, providerSubject, providerSession string
+	alias                                            storage.AliasID
 	at                                               time.Time
 }
 
@@ -176,6 +177,9 @@ func (s *Server) startSession(w http.ResponseWriter, r *http.Request, user stora
 		return err
 	}
 	if err := s.joinProviderSession(r.Context(), secret, by, expires); err != nil {
+		return err
+	}
+	if err := s.stillConnected(r.Context(), secret, by, user); err != nil {
 		return err
 	}
 	if old := s.cookies.get(r, sessionCookie); strings.HasPrefix(old, sessionPrefix) {

@@ -119,6 +119,32 @@ func TestDisconnectEndsItsSessions(t *testing.T) {
 	}
 }
 
+// TestDisconnectedMeanwhile: an account that is disconnected while a sign-in with it is under way, after
+// its person was read, signs nobody in.
+func TestDisconnectedMeanwhile(t *testing.T) {
+	t.Parallel()
+	p := newAtProvider(t, nil)
+	own := p.connected(p.company, "company")
+	b := p.newBrowser()
+	b.choose("company", asks(testClients()["native"]))
+	back := b.leave(p.company).String()
+	own.open(p.issuer + "/account/providers")
+	done := p.meanwhile("session", func() {
+		if r := own.submit("disconnect", string(p.aliasAt("1"))); r.status != http.StatusSeeOther {
+			t.Errorf("disconnecting: %s", r)
+		}
+	})
+	r := b.open(back)
+	done()
+	mustShowPage(t, r, http.StatusBadRequest)
+	if cookiesOf(t, r)[hostSession] != nil || b.live() || len(p.sessions()) != 1 {
+		t.Errorf("the account signs in, and there are %d sessions", len(p.sessions()))
+	}
+	if !own.live() {
+		t.Error("the person who disconnected it is not signed in any more")
+	}
+}
+
 // damageSessions cuts the records of those sessions of the person of the tests in half.
 func (h *harness) damageSessions(which func(storage.Session) bool) {
 	h.t.Helper()

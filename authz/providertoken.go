@@ -41,3 +41,22 @@ func (s *Server) joinProviderSession(ctx context.Context, secret string, by sign
 	}
 	return goneOn(err, storage.ErrNotFound)
 }
+
+// stillConnected ends a new session again if the account with which it began was disconnected meanwhile:
+// whoever disconnects an account ends the sessions that are there, and this one may not have been.
+func (s *Server) stillConnected(ctx context.Context, secret string, by signInMethod, user storage.User) error {
+	if by.alias == "" {
+		return nil
+	}
+	leads, err := s.cfg.Store.UserOf(ctx, by.alias)
+	if err == nil && leads.Subject == user.Subject {
+		return nil
+	}
+	if ended := s.cfg.Store.DeleteSession(ctx, secret); ended != nil {
+		return ended
+	}
+	if err == nil {
+		err = storage.ErrNotFound // it leads to somebody else
+	}
+	return goneOn(err, storage.ErrNotFound)
+}

@@ -9,6 +9,7 @@ import (
 
 	"gatehouse.example/authz"
 	"gatehouse.example/authz/upstream/upstreamtest"
+	"gatehouse.example/storage"
 )
 
 // sendLogout posts a logout token of the company to a provider's endpoint.
@@ -218,6 +219,31 @@ func TestLogoutEndsGrants(t *testing.T) {
 	p.sendLogout("company", p.logoutOf(map[string]any{"sid": "session of 1"}))
 	if p.active(held.access) {
 		t.Error("the grant goes on")
+	}
+}
+
+// TestLogoutWhileDeciding: with the setting a logout also ends what the person is allowing at that moment,
+// whether its grant is listed already or not.
+func TestLogoutWhileDeciding(t *testing.T) {
+	t.Parallel()
+	for _, step := range []struct{ op, kind string }{{"index add", "user-grants"}, {"put", "grant"}} {
+		p, c := newAtProvider(t, func(c *authz.Config) { c.Providers[0].LogoutEndsGrants = true }), testClients()["native"]
+		b := p.newBrowser()
+		b.arrive(p.company, "company", asks(c))
+		_, values := b.page.inputs(t)
+		p.meter.once(&p.meter.before, step.op, step.kind, func() {
+			if r := p.sendLogout("company", p.logoutOf(map[string]any{"sid": "session of 1"})); r.status != http.StatusOK {
+				t.Errorf("a logout: %s", r)
+			}
+		})
+		r := b.submit("decision", "allow", "scope", values["scope"][0])
+		p.meter.before.Store(nil)
+		mustShowPage(t, r, http.StatusBadRequest)
+		for grant, err := range p.store.UserGrants(t.Context(), p.user(t, adaName).Subject) {
+			if err != nil || grant.State != storage.GrantRevoked {
+				t.Errorf("%s: a grant is left: %+v, %v", step.op, grant, err)
+			}
+		}
 	}
 }
 

@@ -10,13 +10,14 @@ import (
 	"gatehouse.example/storage"
 )
 
-// recheck reads the person and the client again after the grant is stored, in one round trip, and
-// revokes the grant if it may not be. If unasked is not nil, the grant was stored without a page, and
+// recheck reads the person, the session and the client again after the grant is stored, in one round trip,
+// and revokes the grant if it may not be. If unasked is not nil, the grant was stored without a page, and
 // unasked says whether it still may be.
 func (s *Server) recheck(ctx context.Context, session liveSession, client storage.Client, grant storage.Grant, unasked func(liveSession) bool) error {
 	sawGrantOf(ctx, grant)
 	read := s.cfg.Store.Reading()
 	v := &visit{s: s, clientID: client.ID, client: s.clients.CurrentWith(read, client.ID)}
+	v.session = read.Session(session.secret)
 	v.holder, v.person = holder{session.UserName, session.Subject}, read.User(session.UserName)
 	v.consent = func() (storage.Consent, error) { return storage.Consent{}, nil }
 	if unasked != nil {
@@ -31,12 +32,17 @@ func (s *Server) recheck(ctx context.Context, session liveSession, client storag
 
 // recheckPerson revokes the grant if the person may not sign in any more. Disabling or removing a
 // person first changes the record and then revokes the grants in the person's list, so it can miss a
-// grant that is stored in between. For a grant without a page the same holds for the consent.
+// grant that is stored in between. The same holds for a logout at a provider, which ends the session
+// first, and for the consent of a grant without a page.
 func (s *Server) recheckPerson(ctx context.Context, v *visit, session liveSession, grant storage.Grant, unasked func(liveSession) bool) error {
 	now, err := session, error(nil)
 	now.person, now.consent, err = v.holding(ctx, v.holder)
-	because, refused := "the person was disabled, or given another password, while consenting", error(gone())
-	if err == nil && sessionValid(now.person, session.Session) {
+	because, refused := "the person was disabled, signed out, or given another password, while consenting", error(gone())
+	_, live := v.session()
+	if live != nil && !errors.Is(live, storage.ErrNotFound) {
+		err = cmp.Or(err, live)
+	}
+	if err == nil && live == nil && sessionValid(now.person, session.Session) {
 		if unasked == nil || unasked(now) {
 			return nil
 		}

@@ -125,7 +125,7 @@ func (h *harness) wantTrips(l *ledger, steps ...step) (sum int) {
 // The round trips of the requests of a code flow in a process that has seen the session before.
 const (
 	tripsPage     = "read transaction client session user consent"
-	tripsAllow    = tripsPage + ", write transaction, write grant, read client user"
+	tripsAllow    = tripsPage + ", write transaction, write grant, read client session user"
 	tripsExchange = "read grant, write grant"
 )
 
@@ -169,7 +169,7 @@ func TestPageRoundTrips(t *testing.T) {
 		step{"a wrong password", p.wrong, "read transaction client, read user, count sign-in"},
 		step{"the password", p.password, "read transaction client, read user, count sign-in, write session"},
 		step{"consent form", p.next, tripsPage},
-		step{"allow", p.allow(), tripsPage + ", write client, write transaction, write grant, read client user"},
+		step{"allow", p.allow(), tripsPage + ", write client, write transaction, write grant, read client session user"},
 		step{"exchange", p.exchange, tripsExchange},
 	)
 	if n := h.wantTrips(l, // the whole flow of somebody who is signed in
@@ -187,7 +187,7 @@ func TestPageRoundTrips(t *testing.T) {
 		step{"authorize", p.authorize, "read client session user consent"},
 		step{"consent form", p.next, tripsPage},
 		step{"allow for good", p.allow("remember", "always"), tripsAllow + ", read consent, write consent, read grant"},
-		step{"authorize", p.authorize, "read client session user consent, write grant, read client user consent"},
+		step{"authorize", p.authorize, "read client session user consent, write grant, read client session user consent"},
 		step{"exchange", p.exchange, tripsExchange},
 	)
 	h.restart()
@@ -235,7 +235,7 @@ func TestPageRoundTripsBeside(t *testing.T) {
 			return []step{
 				{"authorize", p.authorize, "read session user consent"},
 				{"consent form", p.next, "read transaction session user consent"},
-				{"allow", p.allow(), "read transaction session user consent, write transaction, write grant, read user"},
+				{"allow", p.allow(), "read transaction session user consent, write transaction, write grant, read session user"},
 				{"exchange", p.exchange, tripsExchange},
 			}
 		}},
@@ -243,7 +243,7 @@ func TestPageRoundTripsBeside(t *testing.T) {
 			return []step{
 				{"authorize", p.authorize, "read client session user consent, write transaction"},
 				{"consent form", p.next, "read transaction session user, read user consent, read client"},
-				{"allow", p.allow(), "read transaction session user, read user consent, read client, write client, write transaction, write grant, read client user"},
+				{"allow", p.allow(), "read transaction session user, read user consent, read client, write client, write transaction, write grant, read client session user"},
 				{"exchange", p.exchange, tripsExchange},
 			}
 		}},
@@ -253,7 +253,7 @@ func TestPageRoundTripsBeside(t *testing.T) {
 			return []step{
 				{"authorize, after some time", func() { p.h.clock.advance(seen); p.authorize() }, "read client session user consent, read resource-state"},
 				{"consent form", p.next, tripsPage},
-				{"allow", p.allow(), tripsPage + ", write client, write transaction, write grant, read client user"},
+				{"allow", p.allow(), tripsPage + ", write client, write transaction, write grant, read client session user"},
 				{"exchange", p.exchange, tripsExchange},
 			}
 		}},
@@ -266,7 +266,7 @@ func TestPageRoundTripsBeside(t *testing.T) {
 			return []step{
 				{"authorize", p.authorize, "read client session user consent, read group"},
 				{"consent form", p.next, tripsPage},
-				{"allow", p.allow(), tripsPage + ", write client, write transaction, write grant, read client user"},
+				{"allow", p.allow(), tripsPage + ", write client, write transaction, write grant, read client session user"},
 				{"exchange", p.exchange, "read grant user, write grant"},
 			}
 		}},

@@ -125,23 +125,28 @@ func (s *Server) codeLogin(w http.ResponseWriter, r *http.Request) error {
 // errWrongCode means that a code is no code of the person now.
 var errWrongCode = errors.New("authz: wrong code")
 
-// checkCode checks the second factor, within the limits on guessing, and records its use before
-// anybody is signed in: no code is accepted twice, whatever processes get it. A code that gets no answer,
-// because the limits of all processes are reached, is not used up.
-func (s *Server) checkCode(r *http.Request, t storage.Transaction, user storage.User, code string) (storage.User, error) {
+// guessed compares a code with those of the person, within the limits on guessing, and uses none up: one that
+// gets no answer, because the limits of all processes are reached, can be used later.
+func (s *Server) guessed(r *http.Request, user storage.User, code string) error {
 	attempt, wait := s.throttle.BeginCode(throttle.SignIn{Name: user.Name, From: fair.Requester(r.Context()), Device: s.device(r, user)})
 	if wait > 0 {
-		return storage.User{}, tooManyCodes(wait)
+		return tooManyCodes(wait)
 	}
 	unspent := *user.SecondFactor
 	switch _, err := s.spend(user, &unspent, code); {
 	case errors.Is(err, errWrongCode):
-		return storage.User{}, cmp.Or(settledCode(attempt.Wrong(r.Context())), err)
+		return cmp.Or(settledCode(attempt.Wrong(r.Context())), err)
 	case err != nil:
 		attempt.Void()
-		return storage.User{}, err
+		return err
 	}
-	if err := settledCode(attempt.Right(r.Context())); err != nil {
+	return settledCode(attempt.Right(r.Context()))
+}
+
+// checkCode checks the second factor, and records its use before anybody is signed in: no code is accepted
+// twice, whatever processes get it.
+func (s *Server) checkCode(r *http.Request, t storage.Transaction, user storage.User, code string) (storage.User, error) {
+	if err := s.guessed(r, user, code); err != nil {
 		return storage.User{}, err
 	}
 	left := -1 // recovery codes, after the use of one

@@ -50,21 +50,35 @@ type builder struct {
 	bytes   int                      // of all kept answers
 }
 
-// flight is an answer under construction, which several requests may wait for.
+// flight is an answer that is built, or that waits for a place to be built. Several requests may wait
+// for it: one of each network in the queue, so that it is built in the first turn of any of them, and
+// the others for its end.
 type flight struct {
 	done   chan struct{}
 	answer *answer
 	err    error
+
+	// The rest is guarded by the lock of the builder.
+	networks map[string]bool  // those in whose turn it may be built
+	queued   map[*call]func() // the requests in the queue, with the end of their wait
+	begun    bool             // whether it is built
 }
+
+// maxTurns limits the networks in whose turn one answer may be built, because each takes a place among
+// the waiting requests.
+const maxTurns = 16
 
 type keptAnswer struct {
 	tag    string
 	answer *answer
 }
 
+// buildPlaces returns how many answers are built at a time.
+func buildPlaces() int { return max(4, 2*runtime.GOMAXPROCS(0)) }
+
 func newBuilder() *builder {
 	return &builder{
-		places:  fair.NewQueue(max(4, 2*runtime.GOMAXPROCS(0)), maxMakeWait),
+		places:  fair.NewQueue(buildPlaces(), maxMakeWait),
 		flights: map[string]*flight{}, kept: map[string]*list.Element{},
 	}
 }
@@ -73,9 +87,11 @@ func newBuilder() *builder {
 // a new one.
 func (b *builder) get(c *call, tag string, read func(context.Context) (*answer, error)) (*answer, error) {
 	for {
-		f, first := b.join(tag)
-		if first {
-			return b.build(c, tag, f, read)
+		f, queues := b.join(c, tag)
+		if queues {
+			if own, err := b.build(c, tag, f, read); own {
+				return f.answer, err
+			}
 		}
 		select {
 		case <-f.done:
@@ -94,9 +110,9 @@ func onlyOfRequest(err error) bool {
 	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, fair.ErrBusy) || errors.Is(err, storage.ErrUnavailable)
 }
 
-// join returns the flight of a tag. If it is new, first is true and the caller must build the
-// answer.
-func (b *builder) join(tag string) (f *flight, first bool) {
+// join returns the flight of a tag. If queues is true, the caller must call build: the flight is new,
+// or waits in turns of other networks alone, which may have many requests waiting.
+func (b *builder) join(c *call, tag string) (f *flight, queues bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if e := b.kept[tag]; e != nil {
@@ -105,32 +121,85 @@ func (b *builder) join(tag string) (f *flight, first bool) {
 		close(f.done)
 		return f, false
 	}
-	if f = b.flights[tag]; f != nil {
+	if f = b.flights[tag]; f == nil {
+		f = &flight{done: make(chan struct{}), networks: map[string]bool{}, queued: map[*call]func(){}}
+		b.flights[tag] = f
+	}
+	networks := fair.Networks(requester(c.r))
+	network := networks[len(networks)-1]
+	if f.begun || f.networks[network] || len(f.networks) >= maxTurns {
 		return f, false
 	}
-	f = &flight{done: make(chan struct{})}
-	b.flights[tag] = f
+	f.networks[network] = true
+	f.queued[c] = func() {}
 	return f, true
 }
 
 var errAbandoned = errors.New("registry: the construction of an answer was abandoned")
 
-// build builds an answer and finishes its flight.
-func (b *builder) build(c *call, tag string, f *flight, read func(context.Context) (*answer, error)) (*answer, error) {
-	f.err = errAbandoned // remains if read panics
-	defer b.finish(tag, f)
-	f.answer, f.err = b.read(c, read)
-	return f.answer, f.err
-}
-
-// read waits for a place in the queue and calls read.
-func (b *builder) read(c *call, read func(context.Context) (*answer, error)) (*answer, error) {
-	leave, err := b.enter(c)
+// build waits for a place in the queue, builds an answer and finishes its flight. own is false if
+// another request does that.
+func (b *builder) build(c *call, tag string, f *flight, read func(context.Context) (*answer, error)) (own bool, err error) {
+	ctx, cancel := context.WithCancel(c.ctx)
+	defer cancel()
+	if !b.queue(c, f, cancel) {
+		return false, nil
+	}
+	leave, err := b.places.Enter(ctx, "", requester(c.r))
 	if err != nil {
-		return nil, err
+		return b.giveUp(c, tag, f, err), err
 	}
 	defer leave()
-	return read(c.ctx)
+	if !b.begin(c, f) {
+		return false, nil
+	}
+	f.err = errAbandoned // remains if read panics
+	defer b.finish(tag, f)
+	f.answer, f.err = read(c.ctx)
+	return true, f.err
+}
+
+// queue records how to end the wait of a request, unless another one has begun the flight meanwhile.
+func (b *builder) queue(c *call, f *flight, cancel func()) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if f.begun {
+		delete(f.queued, c)
+		return false
+	}
+	f.queued[c] = cancel
+	return true
+}
+
+// begin makes a request the one that builds a flight, and ends the wait of the others. It returns false
+// if another one is.
+func (b *builder) begin(c *call, f *flight) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	delete(f.queued, c)
+	if f.begun {
+		return false
+	}
+	f.begun = true
+	for _, cancel := range f.queued {
+		cancel()
+	}
+	return true
+}
+
+// giveUp takes a request out of a flight that got no place. It returns false if another request builds
+// the flight or still waits for a place; otherwise the flight ends.
+func (b *builder) giveUp(c *call, tag string, f *flight, why error) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	delete(f.queued, c)
+	if f.begun || len(f.queued) > 0 {
+		return false
+	}
+	f.begun, f.err = true, why
+	delete(b.flights, tag)
+	close(f.done)
+	return true
 }
 
 // enter waits for a place in the queue. The caller must call leave when the answer is built.

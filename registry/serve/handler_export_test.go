@@ -20,5 +20,11 @@ func (h *Handler) AppendItem(e catalogue.Entry, form string) ([]byte, error) {
 	return h.appendItem(nil, e, s)
 }
 
+// BuildsWaiting returns the number of requests that wait for a place to build an answer, and how many
+// answers are built at a time.
+func (h *Handler) BuildsWaiting() (waiting, places int) {
+	return h.builder.places.Waiting(), buildPlaces()
+}
+
 // PicturesPending returns the number of icons being fetched.
 func (h *Handler) PicturesPending() int { return h.icons.Pending() }

@@ -164,3 +164,31 @@ func TestClientNames(t *testing.T) {
 		}
 	}
 }
+
+// TestProviderPeopleChooseNothing: whoever a provider signs in gets no link and no password here, nor does
+// somebody who is to have such a name, and nothing of the record changes.
+func TestProviderPeopleChooseNothing(t *testing.T) {
+	store := newStore(t)
+	before := storage.User{Name: "company/ada", Subject: "subject", Created: time.Now().UTC()}
+	if err := store.CreateUser(t.Context(), before); err != nil {
+		t.Fatal(err)
+	}
+	week := admin.Link{For: 7 * 24 * time.Hour}
+	for _, name := range []string{"company/ada", " Company/Ada", "company/grace"} {
+		if _, err := admin.Invite(t.Context(), store, name, week); !errors.Is(err, admin.ErrUserName) {
+			t.Errorf("a link for %q: %v", name, err)
+		}
+		if _, err := admin.Reset(t.Context(), store, name, week); !errors.Is(err, admin.ErrElsewhere) {
+			t.Errorf("a new link for %q: %v", name, err)
+		}
+		if err := admin.SetPassword(t.Context(), store, name, "a good password"); !errors.Is(err, admin.ErrElsewhere) {
+			t.Errorf("a password for %q: %v", name, err)
+		}
+	}
+	if _, err := store.User(t.Context(), "company/grace"); !errors.Is(err, storage.ErrNotFound) {
+		t.Errorf("there is a person for a link that was refused: %v", err)
+	}
+	if after, err := store.User(t.Context(), before.Name); err != nil || after.Password != "" || after.Invitation != nil || after.SessionEpoch != 0 {
+		t.Errorf("the record is %+v, %v", after, err)
+	}
+}

@@ -49,7 +49,7 @@ func (l OneTimeLink) Address(issuer string) string {
 // or makes a passkey. The error wraps [storage.ErrConflict] if the name is taken, and is
 // [ErrUserName] or [ErrLinkTime] if an argument is invalid.
 func Invite(ctx context.Context, store *storage.Store, name string, l Link) (OneTimeLink, error) {
-	canonical, err := account.CanonicalName(name)
+	canonical, err := account.OwnName(name) // a link to a provider's name would be a way in past the provider
 	if err != nil {
 		return OneTimeLink{}, err
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"iter"
 	"slices"
+	"strings"
 	"time"
 
 	"gatehouse.example/authz/internal/account"
@@ -134,8 +135,11 @@ func AddUser(ctx context.Context, store *storage.Store, name, password string) (
 
 // SetPassword gives a person another password. It ends the sessions that began with the
 // previous one, including one that begins at the same moment, and a one-time link. Grants remain. The error wraps
-// [storage.ErrNotFound] for an unknown name.
+// [storage.ErrNotFound] for an unknown name, and is [ErrElsewhere] for a person of a provider.
 func SetPassword(ctx context.Context, store *storage.Store, name, password string) error {
+	if strings.Contains(name, "/") {
+		return ErrElsewhere
+	}
 	hash, err := account.HashPassword(password)
 	if err != nil {
 		return err

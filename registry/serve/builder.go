@@ -59,9 +59,15 @@ type flight struct {
 	err    error
 
 	// The rest is guarded by the lock of the builder.
-	networks map[string]bool  // those in whose turn it may be built
-	queued   map[*call]func() // the requests in the queue, with the end of their wait
-	begun    bool             // whether it is built
+	networks map[string]bool // those in whose turn it may be built
+	turns    map[*turn]bool  // of the requests in the queue
+	begun    bool            // whether it is built
+}
+
+// turn is the wait of one request for a place, in which it may build an answer.
+type turn struct {
+	ctx context.Context
+	end func()
 }
 
 // maxTurns limits the networks in whose turn one answer may be built, because each takes a place among
@@ -87,9 +93,9 @@ func newBuilder() *builder {
 // a new one.
 func (b *builder) get(c *call, tag string, read func(context.Context) (*answer, error)) (*answer, error) {
 	for {
-		f, queues := b.join(c, tag)
-		if queues {
-			if own, err := b.build(c, tag, f, read); own {
+		f, turn := b.join(c, tag)
+		if turn != nil {
+			if own, err := b.build(c, tag, f, turn, read); own {
 				return f.answer, err
 			}
 		}
@@ -110,47 +116,45 @@ func onlyOfRequest(err error) bool {
 	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, fair.ErrBusy) || errors.Is(err, storage.ErrUnavailable)
 }
 
-// join returns the flight of a tag. If queues is true, the caller must call build: the flight is new,
-// or waits in turns of other networks alone, which may have many requests waiting.
-func (b *builder) join(c *call, tag string) (f *flight, queues bool) {
+// join returns the flight of a tag. If it returns a turn too, the caller must call build: the flight is
+// new, or waits in turns of other networks alone, which may have many requests waiting.
+func (b *builder) join(c *call, tag string) (*flight, *turn) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if e := b.kept[tag]; e != nil {
 		b.order.MoveToFront(e)
-		f = &flight{done: make(chan struct{}), answer: e.Value.(*keptAnswer).answer}
+		f := &flight{done: make(chan struct{}), answer: e.Value.(*keptAnswer).answer}
 		close(f.done)
-		return f, false
+		return f, nil
 	}
-	if f = b.flights[tag]; f == nil {
-		f = &flight{done: make(chan struct{}), networks: map[string]bool{}, queued: map[*call]func(){}}
+	f := b.flights[tag]
+	if f == nil {
+		f = &flight{done: make(chan struct{}), networks: map[string]bool{}, turns: map[*turn]bool{}}
 		b.flights[tag] = f
 	}
 	networks := fair.Networks(requester(c.r))
 	network := networks[len(networks)-1]
 	if f.begun || f.networks[network] || len(f.networks) >= maxTurns {
-		return f, false
+		return f, nil
 	}
-	f.networks[network] = true
-	f.queued[c] = func() {}
-	return f, true
+	t := new(turn)
+	t.ctx, t.end = context.WithCancel(c.ctx)
+	f.networks[network], f.turns[t] = true, true
+	return f, t
 }
 
 var errAbandoned = errors.New("registry: the construction of an answer was abandoned")
 
 // build waits for a place in the queue, builds an answer and finishes its flight. own is false if
 // another request does that.
-func (b *builder) build(c *call, tag string, f *flight, read func(context.Context) (*answer, error)) (own bool, err error) {
-	ctx, cancel := context.WithCancel(c.ctx)
-	defer cancel()
-	if !b.queue(c, f, cancel) {
-		return false, nil
-	}
-	leave, err := b.places.Enter(ctx, "", requester(c.r))
+func (b *builder) build(c *call, tag string, f *flight, t *turn, read func(context.Context) (*answer, error)) (own bool, err error) {
+	defer t.end()
+	leave, err := b.enter(t.ctx, c)
 	if err != nil {
-		return b.giveUp(c, tag, f, err), err
+		return b.giveUp(t, tag, f, err), err
 	}
 	defer leave()
-	if !b.begin(c, f) {
+	if !b.begin(t, f) {
 		return false, nil
 	}
 	f.err = errAbandoned // remains if read panics
@@ -159,41 +163,29 @@ func (b *builder) build(c *call, tag string, f *flight, read func(context.Contex
 	return true, f.err
 }
 
-// queue records how to end the wait of a request, unless another one has begun the flight meanwhile.
-func (b *builder) queue(c *call, f *flight, cancel func()) bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if f.begun {
-		delete(f.queued, c)
-		return false
-	}
-	f.queued[c] = cancel
-	return true
-}
-
 // begin makes a request the one that builds a flight, and ends the wait of the others. It returns false
 // if another one is.
-func (b *builder) begin(c *call, f *flight) bool {
+func (b *builder) begin(t *turn, f *flight) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	delete(f.queued, c)
+	delete(f.turns, t)
 	if f.begun {
 		return false
 	}
 	f.begun = true
-	for _, cancel := range f.queued {
-		cancel()
+	for other := range f.turns {
+		other.end()
 	}
 	return true
 }
 
 // giveUp takes a request out of a flight that got no place. It returns false if another request builds
 // the flight or still waits for a place; otherwise the flight ends.
-func (b *builder) giveUp(c *call, tag string, f *flight, why error) bool {
+func (b *builder) giveUp(t *turn, tag string, f *flight, why error) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	delete(f.queued, c)
-	if f.begun || len(f.queued) > 0 {
+	delete(f.turns, t)
+	if f.begun || len(f.turns) > 0 {
 		return false
 	}
 	f.begun, f.err = true, why
@@ -203,8 +195,8 @@ func (b *builder) giveUp(c *call, tag string, f *flight, why error) bool {
 }
 
 // enter waits for a place in the queue. The caller must call leave when the answer is built.
-func (b *builder) enter(c *call) (leave func(), err error) {
-	return b.places.Enter(c.ctx, "", requester(c.r))
+func (b *builder) enter(ctx context.Context, c *call) (leave func(), err error) {
+	return b.places.Enter(ctx, "", requester(c.r))
 }
 
 // requester returns the address of the client, or the zero Addr if it is unknown.

@@ -69,9 +69,7 @@ func TestStoreBackup(t *testing.T) {
 	}
 	restored := startProcessWith(t, onSecond, "Gatehouse is ready.", "serve")
 	for _, want := range []string{"the store " + second + " was a backup of ", "end every grant with authz grant revoke --all"} {
-		if !strings.Contains(restored.stderr.String(), want) {
-			t.Errorf("the start does not say %q:\n%s", want, restored.stderr.String())
-		}
+		eventually(t, "the start says: "+want, func() bool { return strings.Contains(restored.stderr.String(), want) })
 	}
 	run(onSecond, true, "ben", "user", "ls")
 	run(onSecond, true, "revoked 0 grants", "grant", "revoke", "--all")

@@ -31,20 +31,14 @@ func (s *Server) askEndAll(w http.ResponseWriter, r *http.Request, session liveS
 }
 
 // endAll handles POST /account/applications/end-all: it ends everything that acts for the person.
-// What was to be remembered is forgotten first, so that nothing new begins in place of what ends, and
-// once more afterwards: a decision that is remembered meanwhile loses its grant.
 func (s *Server) endAll(w http.ResponseWriter, r *http.Request, session liveSession, f form) error {
 	if f.get("end-all") != "yes" {
 		return invalidRequest("the form does not say what to end")
 	}
-	if err := s.cfg.Store.ForgetConsents(r.Context(), session.Subject); err != nil {
-		return uncertain(err)
-	}
-	if err := s.endGrants(r, session, "", ""); err != nil {
+	forget := func() error { return s.cfg.Store.ForgetConsents(r.Context(), session.Subject) }
+	err := forgetting(forget, func() error { return s.endGrants(r, session, "", "") })
+	if err != nil {
 		return err
-	}
-	if err := s.cfg.Store.ForgetConsents(r.Context(), session.Subject); err != nil {
-		return uncertain(err)
 	}
 	s.happened(r.Context(), fact{kind: audit.GrantRevoked, person: session.Subject, shown: eventApplicationsEnded})
 	return s.done(w, r, session, applicationsPath, language.Say("applications.endedAll.title"), language.Say("applications.endedAll.message", "count", s.minutes()))
@@ -89,20 +83,26 @@ func (s *Server) endOneGrant(r *http.Request, session liveSession, id string) er
 	return nil
 }
 
-// endApplication ends all grants of a client. Its remembered consent is forgotten before and after
-// that, for the reasons of [Server.endAll].
+// forgetting ends grants. What was remembered about them is forgotten first, so that nothing new begins in
+// place of what ends, and once more afterwards: a decision that is remembered meanwhile loses its grant.
+func forgetting(forget, end func() error) error {
+	if err := forget(); err != nil {
+		return uncertain(err)
+	}
+	if err := end(); err != nil {
+		return err
+	}
+	return uncertain(forget())
+}
+
+// endApplication ends all grants of a client.
 func (s *Server) endApplication(r *http.Request, session liveSession, clientID string) error {
 	name, err := s.nameAmong(r.Context(), session, clientID)
 	if err != nil {
 		return err
 	}
-	if err := s.cfg.Store.DeleteConsent(r.Context(), session.Subject, clientID); err != nil {
-		return uncertain(err)
-	}
-	if err := s.endGrants(r, session, clientID, name); err != nil {
-		return err
-	}
-	return uncertain(s.cfg.Store.DeleteConsent(r.Context(), session.Subject, clientID))
+	forget := func() error { return s.cfg.Store.DeleteConsent(r.Context(), session.Subject, clientID) }
+	return forgetting(forget, func() error { return s.endGrants(r, session, clientID, name) })
 }
 
 // nameAmong returns the name of a client for the list of what happened.

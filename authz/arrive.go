@@ -113,10 +113,10 @@ func (s *Server) admit(ctx context.Context, p *provider, a upstream.Arrival) err
 	return err
 }
 
-// makeAccount takes one step towards an account for an identity that leads to nobody. The alias
-// comes first, so that of several processes all make the same account; the caller looks again
-// afterwards. [storage.ErrConflict] means that another process was faster. Name and subject of an alias
-// that leads to nobody are never used: they may be those of a person who was removed.
+// makeAccount takes one step towards an account for an identity that leads to nobody. The alias comes
+// first. Of several processes one makes the account, because they want the same name; for the others
+// that is [storage.ErrConflict], and their caller looks again. Name and subject of an alias that leads to
+// nobody are never used: they may be those of a person who was removed.
 func (s *Server) makeAccount(ctx context.Context, p *provider, a upstream.Arrival, id storage.AliasID) error {
 	alias, err := s.cfg.Store.Alias(ctx, id)
 	if err != nil && !errors.Is(err, storage.ErrNotFound) {

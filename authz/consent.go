@@ -151,7 +151,7 @@ func (s *Server) decide(ctx context.Context, set *resourceSet, t storage.Transac
 	}
 	d.given = storage.Remembered{RedirectHost: destination(to), ClientDigest: t.ClientDigest, At: s.cfg.Now()}
 	switch {
-	case shown == shownOf(d.offered, true) && s.preApproved(client, d.offered):
+	case s.preApproved(client, d.offered) && shown == shownOf(d.offered, true):
 		// The page asked nothing, it showed the account: that is remembered, and no access.
 		d.allowed, d.remember = d.offered, true
 		return d, language.Text{}, nil

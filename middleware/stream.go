@@ -90,11 +90,12 @@ func (o *response) bound(id string) string {
 // that of the guard's own event is one of the handler all the same, which may be a guard itself: it
 // becomes the last event before an event of this guard, so that the handler gets it back.
 func (o *response) bindEvent(line, value []byte) []byte {
-	id := string(bytes.Trim(value, " \t"))
-	alike := strings.HasPrefix(id, ownEvent)
-	if id == "" || o.guard.sessions == nil && !alike {
+	value = bytes.Trim(value, " \t")
+	alike := bytes.HasPrefix(value, []byte(ownEvent))
+	if len(value) == 0 || o.guard.sessions == nil && !alike {
 		return line
 	}
+	id := string(value)
 	if alike {
 		id = ownEvent + "-" + id
 	}

@@ -23,12 +23,13 @@ func newNext(t *testing.T, before *gate, upstream string, change ...func(*gatewa
 }
 
 // TestProofsStayUsedAfterAReload: a gateway that takes the place of another one knows the proofs that
-// were used there, at the resource and at /verify, however often it is replaced.
+// were used there, at the resource and at /verify, however often it is replaced, and also if one between
+// them accepts no proofs.
 func TestProofsStayUsedAfterAReload(t *testing.T) {
 	upstream := newUpstream(t)
 	first := newGate(t, upstream.URL, proving(middleware.DPoPAccepted, true))
 	second := newNext(t, first, upstream.URL, proving(middleware.DPoPRequired, true))
-	third := newNext(t, second, upstream.URL, proving(middleware.DPoPAccepted, true))
+	third := newNext(t, newNext(t, second, upstream.URL, proving(middleware.DPoPOff, true)), upstream.URL, proving(middleware.DPoPAccepted, true))
 	key := middlewaretest.NewProofKey(t, jose.ES256)
 	token := first.issuer.Mint(middlewaretest.Claims{"aud": resource, "cnf": key.Confirmation()})
 	status := func(g *gate, path, proof string) int {

@@ -138,7 +138,7 @@ type Gateway struct {
 	places    places
 	guard     *middleware.Guard
 	askers    askers
-	proofs    *middleware.Proofs // of all its guards; nil without proofs
+	proofs    *middleware.Proofs // of all its guards; nil before any was accepted
 	metadata  http.Handler
 	protected http.Handler
 	verifier  http.Handler

@@ -49,13 +49,13 @@ func (c *Config) told() told {
 
 // shared makes what the guards of one gateway must have together, so that a proof that one of them
 // accepted is not accepted by another, and a nonce of one is one of all. Proofs that the gateway
-// before has accepted stay used.
+// before has accepted stay used, also while this one accepts none.
 func shared(c *middleware.Config, before *Gateway) error {
-	if c.DPoP.Use == middleware.DPoPOff {
-		return nil
-	}
 	if resource, err := metadata.Canonical(c.Resource); c.DPoP.Proofs == nil && before != nil && err == nil && before.places.resource.String() == resource {
 		c.DPoP.Proofs = before.proofs
+	}
+	if c.DPoP.Use == middleware.DPoPOff {
+		return nil
 	}
 	if c.DPoP.Proofs == nil {
 		c.DPoP.Proofs = middleware.NewProofs(middleware.DefaultProofs)

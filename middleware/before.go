@@ -3,12 +3,9 @@ package middleware
 import "reflect"
 
 // goOn takes over what the guard before has learned and counted ([Config.Before]).
-func (g *Guard) goOn(before *Guard, ownProofs bool) {
+func (g *Guard) goOn(before *Guard) {
 	if before == nil || before.resource != g.resource {
 		return
-	}
-	if g.dpop != nil && before.dpop != nil && !ownProofs {
-		g.dpop.used = before.dpop.used
 	}
 	for name, t := range g.issuers {
 		other := before.issuers[name]
@@ -20,6 +17,20 @@ func (g *Guard) goOn(before *Guard, ownProofs bool) {
 			t.introspector.goOn(other.introspector)
 		}
 	}
+}
+
+// usedProofs returns the memory of proofs: that of the configuration, or that of the guard before. It
+// is kept while no proofs are accepted, for when they are again. nil if none were.
+func (g *Guard) usedProofs(c *Config) *Proofs {
+	switch {
+	case c.DPoP.Proofs != nil:
+		return c.DPoP.Proofs
+	case c.Before != nil && c.Before.resource == g.resource && c.Before.proofs != nil:
+		return c.Before.proofs
+	case c.DPoP.Use == DPoPOff:
+		return nil
+	}
+	return NewProofs(DefaultProofs)
 }
 
 // goOn takes over the keys of an issuer with the same rules, unless there are some already, and when

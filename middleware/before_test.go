@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"testing"
+	"time"
 
 	"github.com/go-jose/go-jose/v4"
 
@@ -84,4 +85,39 @@ func TestBudgetGoesOn(t *testing.T) {
 	p.isStatus(next(400), p.token(2), 401, 0, 1)
 	p.isStatus(next(400), p.token(3), 503, 36, 0)
 	p.isStatus(next(800), p.token(4), 503, 18, 0)
+}
+
+// TestProofsOutliveTheirSettings: a proof that was used stays used when proofs are not accepted for a
+// while, and when they are accepted for longer than before.
+func TestProofsOutliveTheirSettings(t *testing.T) {
+	t.Parallel()
+	issuer, now := middlewaretest.NewIssuer(t), newClock()
+	client := newBound(t, issuer, jose.ES256)
+	before := newGuard(t, issuer)
+	next := func(use middleware.DPoPUse, window time.Duration) *middleware.Guard {
+		before = newGuard(t, issuer, func(c *middleware.Config) {
+			c.Before, c.Now, c.DPoP = before, now.Now, middleware.DPoP{Use: use, Window: window}
+		})
+		return before
+	}
+	start := now.Now()
+	request := func(id string, ago time.Duration) *http.Request {
+		return client.request(claims{"jti": id, "iat": now.Now().Add(-ago).Unix()})
+	}
+	passes(t, next(middleware.DPoPAccepted, time.Minute), request("used", 0))
+	next(middleware.DPoPOff, 0)
+	challengedBy(t, next(middleware.DPoPAccepted, time.Minute), request("used", 0), "DPoP", "invalid_dpop_proof")
+
+	now.Advance(90 * time.Second)
+	passes(t, before, request("later", 0)) // and what is too old is forgotten
+	longer := next(middleware.DPoPAccepted, 5*time.Minute)
+	for name, ago := range map[string]time.Duration{"used": now.Now().Sub(start), "later": 0} {
+		challengedBy(t, longer, request(name, ago), "DPoP", "invalid_dpop_proof")
+	}
+	passes(t, longer, request("new", 30*time.Second))
+	shorter := next(middleware.DPoPAccepted, time.Minute) // beside the longer one, which may still answer
+	passes(t, longer, request("both", 0))
+	now.Advance(90 * time.Second)
+	passes(t, shorter, request("another", 0))
+	challengedBy(t, longer, request("both", 90*time.Second), "DPoP", "invalid_dpop_proof")
 }

@@ -45,8 +45,9 @@ type Config struct {
 	// TokenKinds are further kinds of tokens, which a [Verifier] of yours verifies.
 	TokenKinds []TokenKind
 	// Before is the guard of the same resource that this one replaces while the process runs. Set it
-	// to go on with its memory of proofs, with the keys of issuers that are configured as they were,
-	// and with what was asked of providers that count ([Introspection.PerHour]).
+	// to go on with its memory of proofs, also if one of the two accepts none, with the keys of issuers
+	// that are configured as they were, and with what was asked of providers that count
+	// ([Introspection.PerHour]).
 	Before *Guard
 	// Scopes are the scopes that the metadata of the resource lists.
 	Scopes []string

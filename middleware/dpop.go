@@ -149,11 +149,9 @@ func (g *Guard) newDPoP(c DPoP) *dpop {
 	}
 	d := &dpop{
 		required: c.Use == DPoPRequired, digests: c.RequireContentDigest, algorithms: c.algorithms(), names: strings.Join(c.announced(), " "),
-		window: cmp.Or(c.Window, defaultProofWindow), request: c.Request, keys: newMemory[*proofKey](maxKnownKeys), maxBody: g.maxBody, now: g.now,
+		window: cmp.Or(c.Window, defaultProofWindow), request: c.Request, keys: newMemory[*proofKey](maxKnownKeys), used: g.proofs, maxBody: g.maxBody, now: g.now,
 	}
-	if d.used = c.Proofs; d.used == nil {
-		d.used = NewProofs(DefaultProofs)
-	}
+	d.used.lasts(d.window, d.now())
 	if c.RequireNonce {
 		d.nonces = newNonces(cmp.Or(c.Nonces, g.handles), g.resource, d.window)
 	}
@@ -196,14 +194,14 @@ func (d *dpop) proves(w http.ResponseWriter, r *http.Request, raw string, token 
 	case len(proofs[0]) > maxProof:
 		return badProof("The proof is too long.")
 	}
-	claims, ends, err := d.check(r, proofs[0], raw, token)
+	claims, made, err := d.check(r, proofs[0], raw, token)
 	if err != nil {
 		return err
 	}
 	if err := d.covers(w, r, claims.Digest); err != nil {
 		return err
 	}
-	return d.used.use(token, claims.ID, d.now(), ends)
+	return d.used.use(token, claims.ID, d.now(), made)
 }
 
 // isDPoP reports whether the credentials of a request have the scheme DPoP.

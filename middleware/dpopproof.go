@@ -55,37 +55,37 @@ type proofKey struct {
 var privateMembers = []string{"d", "p", "q", "dp", "dq", "qi", "oth", "k"}
 
 // check checks a proof in the order of what it costs: the signature last. It returns the claims,
-// and the time from which the proof is too old.
-func (d *dpop) check(r *http.Request, proof, raw string, token *Token) (c proofClaims, ends time.Time, err error) {
+// and the time at which the proof was made.
+func (d *dpop) check(r *http.Request, proof, raw string, token *Token) (c proofClaims, made time.Time, err error) {
 	var b1, b2 buffer
 	parts, signature, err := open(proof, &b1)
 	if err != nil {
-		return c, ends, badProof("The proof is not a signed JWT.")
+		return c, made, badProof("The proof is not a signed JWT.")
 	}
 	head := fingerprint.Of(parts.head)
 	key, known := d.known(head)
 	if !known {
 		if key, err = readProofKey(parts.head, d.algorithms); err != nil {
-			return c, ends, err
+			return c, made, err
 		}
 	}
 	if unambiguous([]byte(parts.payload), &c) != nil {
-		return c, ends, badProof("The claims of the proof cannot be read.")
+		return c, made, badProof("The claims of the proof cannot be read.")
 	}
 	if key.thumbprint != token.bound.key {
-		return c, ends, badProof("The access token is bound to another key.")
+		return c, made, badProof("The access token is bound to another key.")
 	}
-	if ends, err = d.judge(r, &c, raw); err != nil {
-		return c, ends, err
+	if made, err = d.judge(r, &c, raw); err != nil {
+		return c, made, err
 	}
 	if !key.signed(append(b2[:0], parts.input...), signature) {
-		return c, ends, badProof("The signature of the proof is wrong.")
+		return c, made, badProof("The signature of the proof is wrong.")
 	}
 	if !known {
 		now := d.now()
 		d.keys.put(head, key, now, now.Add(maxKeyAge))
 	}
-	return c, ends, nil
+	return c, made, nil
 }
 
 // known returns the key of a header that an earlier valid proof had.
@@ -156,45 +156,46 @@ func readPublicKey(jwk []byte, algorithm jose.SignatureAlgorithm) (*proofKey, er
 }
 
 // judge checks the claims of a proof for a request (RFC 9449 section 4.3). It returns the time
-// from which the proof is too old.
-func (d *dpop) judge(r *http.Request, c *proofClaims, raw string) (ends time.Time, err error) {
+// that counts as that of the proof.
+func (d *dpop) judge(r *http.Request, c *proofClaims, raw string) (made time.Time, err error) {
 	method, url := d.request(r)
 	switch {
 	case method == "" || url == "":
-		return ends, badProof("What the proof is for is not known here.")
+		return made, badProof("What the proof is for is not known here.")
 	case c.ID == "" || len(c.ID) > maxProofID:
-		return ends, badProof("The proof has no usable jti.")
+		return made, badProof("The proof has no usable jti.")
 	case c.Method != method:
-		return ends, badProof("The proof is for another method.")
+		return made, badProof("The proof is for another method.")
 	case !sameURL(c.URL, url):
-		return ends, badProof("The proof is for another URL.")
+		return made, badProof("The proof is for another URL.")
 	case !same(c.TokenHash, thumbprintOf([]byte(raw))):
-		return ends, badProof("The proof is for another access token.")
+		return made, badProof("The proof is for another access token.")
 	case c.Digest == nil && d.digests:
-		return ends, badProof("The proof does not cover the message: it needs content_digest.")
+		return made, badProof("The proof does not cover the message: it needs content_digest.")
 	}
 	return d.recent(c)
 }
 
 // recent checks the times of a proof, and its nonce. With nonces, the time of the nonce counts
-// (RFC 9449 section 4.3, item 11).
-func (d *dpop) recent(c *proofClaims) (ends time.Time, err error) {
-	now, made := d.now(), c.IssuedAt.Time
+// (RFC 9449 section 4.3, item 11). It returns the time that counts.
+func (d *dpop) recent(c *proofClaims) (made time.Time, err error) {
+	now := d.now()
+	made = c.IssuedAt.Time
 	if d.nonces != nil {
 		var ok bool
 		if made, ok = d.nonces.made(c.Nonce, now); !ok {
-			return ends, challenge{status: http.StatusUnauthorized, code: codeNonce, description: "The proof needs the nonce in the header DPoP-Nonce."}
+			return made, challenge{status: http.StatusUnauthorized, code: codeNonce, description: "The proof needs the nonce in the header DPoP-Nonce."}
 		}
 	}
 	switch {
 	case c.IssuedAt.IsZero():
-		return ends, badProof("The proof has no time.")
+		return made, badProof("The proof has no time.")
 	case now.After(made.Add(d.window)), made.After(now.Add(d.window)):
-		return ends, badProof("The time of the proof is too far from the time of this server.")
+		return made, badProof("The time of the proof is too far from the time of this server.")
 	case !c.Expiry.IsZero() && now.After(c.Expiry.Add(defaultLeeway)), c.NotBefore.After(now.Add(d.window)):
-		return ends, badProof("The proof is not valid at this time.") // RFC 7519 sections 4.1.4 and 4.1.5
+		return made, badProof("The proof is not valid at this time.") // RFC 7519 sections 4.1.4 and 4.1.5
 	}
-	return made.Add(d.window), nil
+	return made, nil
 }
 
 // sameURL compares "htu" with the URL of a request, both without query and fragment, and in the

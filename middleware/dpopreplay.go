@@ -14,18 +14,20 @@ const proofSlot = 5 * time.Second
 type proofID [sha256.Size / 2]byte
 
 // Proofs remembers proofs of DPoP until they are too old to be accepted, each for up to twice
-// [DPoP.Window], in about 100 bytes. Only proofs with a valid token and a valid signature get
-// there. Nobody may have more proofs there than there is room left, so that one person cannot use
-// up that of others: who comes new finds some. A proof that does not fit is refused with 429, and
-// none is forgotten early.
+// [DPoP.Window], the longest one of the guards that share it, in about 100 bytes. Only proofs with a
+// valid token and a valid signature get there. Nobody may have more proofs there than there is room
+// left, so that one person cannot use up that of others: who comes new finds some. A proof that does
+// not fit is refused with 429, and none is forgotten early.
 type Proofs struct {
 	most int
 
-	mu   sync.Mutex
-	seen map[proofID]struct{}
-	held map[proofID]int // the number of proofs of each person
-	ends map[int64][]usedProof
-	last int64 // the slot of the last cleaning
+	mu     sync.Mutex
+	window time.Duration // the longest one of the guards that use it
+	known  time.Time     // of proofs made before, some may be forgotten
+	seen   map[proofID]struct{}
+	held   map[proofID]int // the number of proofs of each person
+	ends   map[int64][]usedProof
+	last   int64 // the slot of the last cleaning
 }
 
 type usedProof struct{ id, by proofID }
@@ -35,13 +37,31 @@ func NewProofs(most int) *Proofs {
 	return &Proofs{most: max(most, 1), seen: make(map[proofID]struct{}), held: make(map[proofID]int), ends: make(map[int64][]usedProof)}
 }
 
-// use remembers a proof until it ends. It returns a refusal for one that it remembers already, and
-// for one that does not fit.
-func (u *Proofs) use(token *Token, jti string, now, ends time.Time) error {
+// lasts says for how long a guard accepts a proof after it was made. The memory is then for all guards
+// that have it. What a shorter time has let it forget stays too old for a longer one: it may have been
+// used.
+func (u *Proofs) lasts(window time.Duration, now time.Time) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if window <= u.window {
+		return
+	}
+	if until := now.Add(-u.window); u.window > 0 && until.After(u.known) {
+		u.known = until
+	}
+	u.window = window
+}
+
+// use remembers a proof until no guard accepts it. It returns a refusal for one that it remembers
+// already or may have forgotten, and for one that does not fit.
+func (u *Proofs) use(token *Token, jti string, now, made time.Time) error {
 	id, by := idOf(token.bound.key, jti), idOf(token.Issuer, token.Subject)
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.clean(now)
+	if made.Before(u.known) {
+		return badProof("The proof is older than what this server remembers.")
+	}
 	if _, used := u.seen[id]; used {
 		return badProof("The proof was used before.")
 	}
@@ -51,7 +71,7 @@ func (u *Proofs) use(token *Token, jti string, now, ends time.Time) error {
 	}
 	u.seen[id] = struct{}{}
 	u.held[by]++
-	slot := slotOf(ends) + 1 // it has ended when this slot begins
+	slot := slotOf(made.Add(u.window)) + 1 // it has ended when this slot begins
 	u.ends[slot] = append(u.ends[slot], usedProof{id, by})
 	return nil
 }

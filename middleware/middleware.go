@@ -93,6 +93,7 @@ type Guard struct {
 	ends      bool     // whether streams end with the token
 	handles   *Handles // for sealing cursors
 	dpop      *dpop    // nil when proofs are not accepted
+	proofs    *Proofs  // that were used; nil before any was accepted
 	sessions  *Handles // for binding sessions and events; nil when they are not bound
 	maxBody   int
 	maxToken  int
@@ -143,9 +144,10 @@ func New(c Config) (*Guard, error) {
 		return nil, fmt.Errorf("middleware: config: %w", err)
 	}
 	g.bindHandles(&c)
+	g.proofs = g.usedProofs(&c)
 	g.dpop, g.certificates = g.newDPoP(c.DPoP), newCertificates(c.ClientCertificates, g.proxies)
 	g.trust(&c, issuers)
-	g.goOn(c.Before, c.DPoP.Proofs != nil)
+	g.goOn(c.Before)
 	return g, nil
 }
 

@@ -266,3 +266,43 @@ func TestEventsOfAGuardBehindAnother(t *testing.T) {
 		}
 	}
 }
+
+// TestEventsOfAnyStream: an event that the handler sends in any answer is the one that it gets back,
+// also if its id looks like that of the guard's own, whether ids are bound and streams end or not.
+func TestEventsOfAnyStream(t *testing.T) {
+	issuer := middlewaretest.NewIssuer(t)
+	token := issuer.Mint(claims{"aud": resource, "scope": "notes:read"})
+	for name, change := range map[string]func(*middleware.Config){
+		"bound":              func(*middleware.Config) {},
+		"bound and ended":    func(c *middleware.Config) { c.EndStreams = true },
+		"unbound":            func(c *middleware.Config) { c.InsecureUnboundSessions = true },
+		"unbound and ended":  func(c *middleware.Config) { c.InsecureUnboundSessions, c.EndStreams = true, true },
+		"unbound with lists": func(c *middleware.Config) { c.InsecureUnboundSessions, c.Policy = true, notesPolicy() },
+	} {
+		const id = "gatehouse-8-9"
+		seen := ""
+		guard := newGuard(t, issuer, change).Protect(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			seen = r.Header.Get("Last-Event-ID")
+			w.Header().Set("Content-Type", "text/event-stream")
+			_, _ = io.WriteString(w, "id: "+id+"\ndata: {\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{}}\n\n")
+		}))
+		for _, first := range []*http.Request{
+			withToken(token),
+			post(issuer, "notes:read", `{"jsonrpc":"2.0","id":1,"method":"ping"}`),
+			post(issuer, "notes:read", `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`),
+		} {
+			w := httptest.NewRecorder()
+			guard.ServeHTTP(w, first)
+			last := ""
+			for line := range strings.Lines(w.Body.String()) {
+				if id, ok := strings.CutPrefix(line, "id: "); ok {
+					last = strings.TrimSpace(id)
+				}
+			}
+			guard.ServeHTTP(httptest.NewRecorder(), newRequest("GET", resource, "Authorization", "Bearer "+token, "MCP-Protocol-Version", "2025-11-25", "Last-Event-ID", last))
+			if seen != id {
+				t.Errorf("%s: after %s the event %q was %q for the handler", name, first.Method, last, seen)
+			}
+		}
+	}
+}

@@ -58,7 +58,7 @@ func (g *Guard) answer(w http.ResponseWriter, r *http.Request, got received, tok
 }
 
 // readsStreams reports whether the guard reads streams of events.
-func (o *response) readsStreams() bool { return o.lists || o.opens || o.guard.sessions != nil }
+func (o *response) readsStreams() bool { return o.lists || o.guard.marksEvents() }
 
 func acceptsStream(r *http.Request) bool { return strings.Contains(accepted(r), streamType) }
 

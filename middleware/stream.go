@@ -34,6 +34,10 @@ func (g *Guard) lifeOf(token *Token) time.Duration {
 	return token.Expiry.Add(token.leeway).Sub(g.now())
 }
 
+// marksEvents reports whether the guard tells ids of its own events from those of the handler. It then
+// reads every stream: an id may come back from any of them.
+func (g *Guard) marksEvents() bool { return g.ends || g.sessions != nil }
+
 // openEvent replaces the bound event id of a request by the one that the handler issued. It
 // refuses the id of another caller, because servers find streams by it, also those of other
 // callers (MCP Streamable HTTP, Resumability and Redelivery). In place of the id of the guard's
@@ -53,7 +57,7 @@ func (g *Guard) openEvent(r *http.Request, token *Token) error {
 			return challenge{status: http.StatusBadRequest, description: "There is no such event: open the stream without Last-Event-ID.", cause: err}
 		}
 	}
-	if rest, ok := strings.CutPrefix(id, ownEvent); ok {
+	if rest, ok := strings.CutPrefix(id, ownEvent); ok && g.marksEvents() {
 		_, id, _ = strings.Cut(rest, "-")
 	}
 	if id == "" {
@@ -91,7 +95,7 @@ func (o *response) bound(id string) string {
 // becomes the last event before an event of this guard, so that the handler gets it back.
 func (o *response) bindEvent(line, value []byte) []byte {
 	value = bytes.Trim(value, " \t")
-	alike := bytes.HasPrefix(value, []byte(ownEvent))
+	alike := o.guard.marksEvents() && bytes.HasPrefix(value, []byte(ownEvent))
 	if len(value) == 0 || o.guard.sessions == nil && !alike {
 		return line
 	}

@@ -194,10 +194,11 @@ func withRequester(r *http.Request) context.Context {
 	return fair.WithRequester(r.Context(), peer.Addr())
 }
 
-// allowCORS lets pages of every origin read the answer (Fetch standard, CORS protocol).
+// allowCORS lets pages of every origin read the answer (Fetch standard, CORS protocol), with the headers
+// that a guard around the handler names too.
 func allowCORS(header http.Header) {
 	header.Set("Access-Control-Allow-Origin", "*")
-	header.Set("Access-Control-Expose-Headers", "ETag, Retry-After")
+	header.Add("Access-Control-Expose-Headers", "ETag, Retry-After")
 }
 
 const allowedMethods = "GET, HEAD, OPTIONS"

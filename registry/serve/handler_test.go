@@ -237,6 +237,19 @@ func TestReadOnly(t *testing.T) {
 	}
 }
 
+// TestPagesReadTheHeadersOfTheirGuard: pages of other origins may read the headers that a guard around
+// the registry lets them read, and those of the registry.
+func TestPagesReadTheHeadersOfTheirGuard(t *testing.T) {
+	c := newDesk(t, serve.Config{}, small()...)
+	w := httptest.NewRecorder()
+	w.Header().Set("Access-Control-Expose-Headers", "DPoP-Nonce, X-Request-Id")
+	c.handler.ServeHTTP(w, httptest.NewRequest("GET", "/v0.1/servers", nil))
+	exposed := strings.Join(w.Header()["Access-Control-Expose-Headers"], ", ")
+	if w.Code != 200 || exposed != "DPoP-Nonce, X-Request-Id, ETag, Retry-After" {
+		t.Errorf("%d: %s", w.Code, exposed)
+	}
+}
+
 // TestHead: the answer to HEAD is that to GET without the body.
 func TestHead(t *testing.T) {
 	c := newDesk(t, serve.Config{CacheAge: time.Minute}, small()...)

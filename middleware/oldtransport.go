@@ -13,16 +13,21 @@ import (
 // access to the session.
 var queryHandles = map[string]bool{"sessionid": true, "mcpsessionid": true, "lasteventid": true}
 
-// refuseQueryHandles refuses handles in a query, because they are not bound to a caller. The
-// refusal of a message with an id has an error response.
-func (g *Guard) refuseQueryHandles(w http.ResponseWriter, r *http.Request, got received) error {
-	if g.sessions == nil || !hasHandle(r.URL.RawQuery) {
+// refuseQuery refuses handles in a query, because they are not bound to a caller, and a method in it,
+// because that of the request line was judged. The refusal of a message with an id has an error response.
+func (g *Guard) refuseQuery(w http.ResponseWriter, r *http.Request, got received) error {
+	refused := challenge{status: http.StatusBadRequest}
+	switch {
+	case queriesMethod(r.URL.RawQuery):
+		refused.description = "Name the method in the request line and nowhere else."
+	case g.sessions != nil && hasHandle(r.URL.RawQuery):
+		refused.description = "Sessions and streams that the query names are not supported here, because they cannot be bound to a person. Use Streamable HTTP."
+	default:
 		return nil
 	}
 	if !g.policy.reads {
 		got, _ = g.receive(w, r) // only for the id
 	}
-	refused := challenge{status: http.StatusBadRequest, description: "Sessions and streams that the query names are not supported here, because they cannot be bound to a person. Use Streamable HTTP."}
 	if !got.id.IsZero() {
 		refused.body, _ = message.Encode(message.ErrorResponse{ID: got.id, Error: message.Error{Code: message.CodeInvalidRequest, Message: refused.description}}) // cannot fail for a decoded id
 	}

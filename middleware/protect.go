@@ -61,6 +61,7 @@ func (g *Guard) pass(w http.ResponseWriter, r *http.Request, proof *pass, event 
 		return
 	}
 	_, end := g.parts.begin(r, PartPolicy)
+	dropOtherTargets(r.Header)
 	got, err := g.read(w, r)
 	proof.id = got.id
 	if event.Operation = got.Operation; err == nil {
@@ -87,7 +88,7 @@ func (g *Guard) pass(w http.ResponseWriter, r *http.Request, proof *pass, event 
 // the handler issued. It refuses those that were issued to another caller (MCP Security Best
 // Practices, State Handle Hijacking).
 func (g *Guard) openHandles(w http.ResponseWriter, r *http.Request, got *received, token *Token) error {
-	if err := g.refuseQueryHandles(w, r, *got); err != nil {
+	if err := g.refuseQuery(w, r, *got); err != nil {
 		return err
 	}
 	if err := g.openSession(r, token); err != nil {

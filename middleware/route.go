@@ -33,7 +33,7 @@ func (g *Guard) passRoute(w http.ResponseWriter, r *http.Request, event Event, n
 // judgeRoute returns the pattern and the scopes of a request, and a refusal if the token lacks
 // some of them, if no pattern matches, or if servers read the request in different ways.
 func (g *Guard) judgeRoute(r *http.Request, token *Token) (route string, needed []string, err error) {
-	if !isRouteMethod(r.Method) || overridesMethod(r) {
+	if !isRouteMethod(r.Method) || overridesMethod(r.Header) || queriesMethod(r.URL.RawQuery) {
 		return "", nil, unclearRequest("Name the method in the request line, in capital letters, and nowhere else.")
 	}
 	if len(r.Header[sessionHeader]) > 0 {
@@ -53,11 +53,17 @@ func (g *Guard) judgeRoute(r *http.Request, token *Token) (route string, needed 
 	return route, needed, g.covered(needed, token)
 }
 
-// dropOtherTargets removes headers from which some frameworks take another path than that of the
-// request line: the guard has judged that alone.
+// otherMethods and otherPaths are headers from which some frameworks take another method or path than
+// that of the request line.
+var (
+	otherMethods = headername.NewSet("x-http-method*", "x-method-override", "x-method")
+	otherPaths   = headername.NewSet("x-original-url", "x-rewrite-url")
+)
+
+// dropOtherTargets removes otherMethods and otherPaths: the guard has judged the request line alone.
 func dropOtherTargets(header http.Header) {
 	for name := range header {
-		if headername.Is(name, "x-original-url") || headername.Is(name, "x-rewrite-url") {
+		if otherMethods.Has(name) || otherPaths.Has(name) {
 			delete(header, name)
 		}
 	}
@@ -73,15 +79,20 @@ func isRouteMethod(method string) bool {
 	return method != "" && strings.Trim(method, "ABCDEFGHIJKLMNOPQRSTUVWXYZ") == ""
 }
 
-// overridesMethod reports whether a request names another method in a header or in the query, as
-// frameworks read it that know forms only.
-func overridesMethod(r *http.Request) bool {
-	for name := range r.Header {
-		if headername.Is(name, "x-http-method-override") || headername.Is(name, "x-http-method") || headername.Is(name, "x-method-override") {
+// overridesMethod reports whether a header names another method.
+func overridesMethod(header http.Header) bool {
+	for name := range header {
+		if otherMethods.Has(name) {
 			return true
 		}
 	}
-	for part := range strings.FieldsFuncSeq(r.URL.RawQuery, func(c rune) bool { return c == '&' || c == ';' }) {
+	return false
+}
+
+// queriesMethod reports whether a query names another method, as frameworks read it that know forms
+// only.
+func queriesMethod(query string) bool {
+	for part := range strings.FieldsFuncSeq(query, func(c rune) bool { return c == '&' || c == ';' }) {
 		if name, _, _ := strings.Cut(part, "="); unescape(name) == "_method" {
 			return true
 		}

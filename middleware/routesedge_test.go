@@ -1,6 +1,7 @@
 package middleware_test
 
 import (
+	"io"
 	"net/http"
 	"net/url"
 	"strings"
@@ -98,5 +99,37 @@ func TestRoutesEndWithTheToken(t *testing.T) {
 	})), sent(t, issuer, "GET", "/notes", "notes:read"))
 	if !ends {
 		t.Error("the context does not end with the token")
+	}
+}
+
+// TestNobodyElseNamesTheMethod: a handler of the protocol learns method and path from the request line
+// alone, by which the guard has judged the request and what its answer may hold.
+func TestNobodyElseNamesTheMethod(t *testing.T) {
+	issuer := middlewaretest.NewIssuer(t)
+	for name, guard := range map[string]*middleware.Guard{
+		"with names": newGuard(t, issuer, func(c *middleware.Config) { c.Policy = notesPolicy() }), "without": newGuard(t, issuer),
+	} {
+		r := post(issuer, "notes:read", callTool("list_notes"))
+		for _, header := range []string{"X-Http-Method-Override", "X_HTTP_METHOD_OVERRIDE", "X-Http-Method", "X-Method-Override", "X.Method", "X-Original-Url", "X-Rewrite-Url"} {
+			r.Header[header] = []string{"GET"}
+		}
+		var h inner
+		if res := serve(guard.Protect(&h), r); res.StatusCode != http.StatusTeapot {
+			t.Fatalf("%s: %s", name, res.Status)
+		}
+		for header, values := range h.requests[0].Header {
+			if values[0] == "GET" {
+				t.Errorf("%s: the handler gets %s", name, header)
+			}
+		}
+		for _, query := range []string{"_method=GET", "a=b&_m%65thod=DELETE", "a;_method"} {
+			r := post(issuer, "notes:read", callTool("list_notes"))
+			r.URL.RawQuery = query
+			var h inner
+			res := serve(guard.Protect(&h), r)
+			if body, _ := io.ReadAll(res.Body); res.StatusCode != http.StatusBadRequest || len(h.requests) > 0 || !strings.Contains(string(body), `"id":`) {
+				t.Errorf("%s: ?%s: %s %s", name, query, res.Status, body)
+			}
+		}
 	}
 }

@@ -138,7 +138,8 @@ type Gateway struct {
 	places    places
 	guard     *middleware.Guard
 	askers    askers
-	proofs    *middleware.Proofs // of all its guards; nil before any was accepted
+	proofs    *middleware.Proofs            // of all its guards; nil before any was accepted
+	budgets   map[string]*middleware.Budget // of its guards, by issuer
 	metadata  http.Handler
 	protected http.Handler
 	verifier  http.Handler
@@ -177,7 +178,7 @@ func New(c Config) (*Gateway, error) {
 	if err = shared(&c.Guard, c.Before); err != nil {
 		return nil, fmt.Errorf("gateway: %w", err)
 	}
-	g.proofs = c.Guard.DPoP.Proofs
+	g.proofs, g.budgets = c.Guard.DPoP.Proofs, sharedBudgets(&c.Guard, c.Before)
 	if g.guard, err = middleware.New(c.Guard); err != nil {
 		return nil, fmt.Errorf("gateway: %w", err)
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"maps"
 	"net/http"
 	"net/netip"
 	"slices"
@@ -51,7 +52,7 @@ func (c *Config) told() told {
 // accepted is not accepted by another, and a nonce of one is one of all. Proofs that the gateway
 // before has accepted stay used, also while this one accepts none.
 func shared(c *middleware.Config, before *Gateway) error {
-	if resource, err := metadata.Canonical(c.Resource); c.DPoP.Proofs == nil && before != nil && err == nil && before.places.resource.String() == resource {
+	if c.DPoP.Proofs == nil && before.guards(c.Resource) {
 		c.DPoP.Proofs = before.proofs
 	}
 	if c.DPoP.Use == middleware.DPoPOff {
@@ -68,6 +69,29 @@ func shared(c *middleware.Config, before *Gateway) error {
 	handles, err := middleware.NewHandles(key)
 	c.DPoP.Nonces = cmp.Or(c.Sessions, handles)
 	return err
+}
+
+// sharedBudgets makes the guards of one gateway count their questions to providers together, and go on
+// from what the gateway before has counted.
+func sharedBudgets(c *middleware.Config, before *Gateway) map[string]*middleware.Budget {
+	asked, budgets := maps.Clone(c.Introspection), map[string]*middleware.Budget{}
+	for issuer, one := range asked {
+		if one.Budget == nil && before.guards(c.Resource) {
+			one.Budget = before.budgets[issuer]
+		}
+		if one.Budget == nil {
+			one.Budget = middleware.NewBudget()
+		}
+		asked[issuer], budgets[issuer] = one, one.Budget
+	}
+	c.Introspection = asked
+	return budgets
+}
+
+// guards reports whether there is a gateway, and it is for a resource.
+func (g *Gateway) guards(resource string) bool {
+	canonical, err := metadata.Canonical(resource)
+	return g != nil && err == nil && g.places.resource.String() == canonical
 }
 
 // askedKey is the context key of an asked.

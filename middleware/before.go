@@ -49,15 +49,9 @@ func (i *issuer) goOn(before *issuer) {
 	}
 }
 
-// goOn takes over what was asked of a provider that counts the questions.
+// goOn counts on from what was asked of a provider that counts the questions.
 func (i *introspector) goOn(before *introspector) {
-	before.mu.Lock()
-	defer before.mu.Unlock()
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	if i.budget == nil || before.budget == nil {
-		return
+	if i.budget != nil && before.budget != nil && i.Budget == nil {
+		i.budget.Budget = before.budget.Budget
 	}
-	i.budget.known.full, i.budget.others.full = before.budget.known.full, before.budget.others.full
-	i.budget.valid, i.budget.paused = before.budget.valid, before.budget.paused
 }

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -31,16 +32,27 @@ type busyError struct {
 // Error implements error.
 func (e *busyError) Error() string { return e.why }
 
-// budget bounds the questions to a provider that counts them: those about tokens that were valid
-// before, and those about all others, so that invented tokens take nothing from the first. A nil
-// budget has no bounds. It is used under the lock of its introspector.
-type budget struct {
-	known, others allowance
+// Budget counts what providers are asked that count questions ([Introspection.PerHour]). Make one with
+// [NewBudget]. It is safe for concurrent use.
+type Budget struct {
+	mu            sync.Mutex
+	known, others time.Time         // when nothing of each is taken
 	valid         *memory[struct{}] // the tokens that were valid
 	paused        time.Time
 }
 
-func newBudget(i Introspection, p Profile, size int) *budget {
+// NewBudget returns a budget of which nothing is taken.
+func NewBudget() *Budget { return &Budget{valid: newMemory[struct{}](defaultCachedTokens)} }
+
+// budget bounds the questions to a provider that counts them: those about tokens that were valid
+// before, and those about all others, so that invented tokens take nothing from the first. A nil
+// budget has no bounds.
+type budget struct {
+	*Budget
+	ofKnown, ofOthers allowance
+}
+
+func newBudget(i Introspection, p Profile) *budget {
 	if !p.asksProvider() {
 		return nil
 	}
@@ -49,7 +61,11 @@ func newBudget(i Introspection, p Profile, size int) *budget {
 		all = defaultPerHour
 	}
 	others := max(1, all/4)
-	return &budget{known: newAllowance(max(1, all-others)), others: newAllowance(others), valid: newMemory[struct{}](size)}
+	b := &budget{Budget: i.Budget, ofKnown: newAllowance(max(1, all-others)), ofOthers: newAllowance(others)}
+	if b.Budget == nil {
+		b.Budget = NewBudget()
+	}
+	return b
 }
 
 // take takes the question about a token from the budget. The error is a busyError.
@@ -57,14 +73,16 @@ func (b *budget) take(id digest, now time.Time) error {
 	if b == nil {
 		return nil
 	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	if wait := b.paused.Sub(now); wait > 0 {
 		return &busyError{"the provider asked for a pause", wait}
 	}
-	of := &b.others
+	of, full := b.ofOthers, &b.others
 	if b.valid.get(id, now) != nil {
-		of = &b.known
+		of, full = b.ofKnown, &b.known
 	}
-	if wait := of.take(now); wait > 0 {
+	if wait := of.take(full, now); wait > 0 {
 		return &busyError{"the questions to the provider are used up", wait}
 	}
 	return nil
@@ -80,6 +98,8 @@ func (b *budget) know(id digest, now time.Time) {
 // pause stops questions after an error that says how long.
 func (b *budget) pause(err error, now time.Time) {
 	if busy := (*busyError)(nil); b != nil && errors.As(err, &busy) {
+		b.mu.Lock()
+		defer b.mu.Unlock()
 		b.paused = now.Add(busy.retry)
 	}
 }
@@ -88,7 +108,6 @@ func (b *budget) pause(err error, now time.Time) {
 type allowance struct {
 	each  time.Duration // the time for one question
 	burst int
-	full  time.Time // when nothing is taken
 }
 
 // newAllowance returns an allowance of so many questions in an hour, and of a fiftieth of them at a time.
@@ -96,15 +115,15 @@ func newAllowance(perHour int) allowance {
 	return allowance{each: time.Hour / time.Duration(perHour), burst: max(1, perHour/50)}
 }
 
-// take takes one question, or returns how long to wait for it.
-func (a *allowance) take(now time.Time) (wait time.Duration) {
-	if a.full.Before(now) {
-		a.full = now
+// take takes one question, or returns how long to wait for it. At full, nothing is taken any more.
+func (a allowance) take(full *time.Time, now time.Time) (wait time.Duration) {
+	if full.Before(now) {
+		*full = now
 	}
-	if wait = a.full.Add(a.each).Sub(now) - time.Duration(a.burst)*a.each; wait > 0 {
+	if wait = full.Add(a.each).Sub(now) - time.Duration(a.burst)*a.each; wait > 0 {
 		return wait
 	}
-	a.full = a.full.Add(a.each)
+	*full = full.Add(a.each)
 	return 0
 }
 

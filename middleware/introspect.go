@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"gatehouse.example/internal/fair"
 	"gatehouse.example/internal/requestid"
 )
 
@@ -54,8 +55,10 @@ type Introspection struct {
 
 const (
 	defaultFresh = 10 * time.Second
-	// maxLookups is the maximum number of concurrent lookups at an issuer.
+	// maxLookups is the maximum number of concurrent lookups at an issuer, and maxTurns that of requests
+	// that wait for one of their own.
 	maxLookups = 64
+	maxTurns   = 256
 	// maxInactive is the maximum number of inactive tokens in the cache of an issuer.
 	maxInactive = 4096
 	// endpointAge is how long the endpoint from the metadata of an issuer is used.
@@ -128,9 +131,10 @@ type introspector struct {
 	issuer   *trusted
 	inactive *memory[*lookup]
 	active   *memory[*lookup]
+	places   *fair.Queue // for lookups
 
 	mu      sync.Mutex
-	lookups map[digest]*lookup // in progress
+	lookups map[digest]*lookup // in progress, or waiting for a turn
 	warned  time.Time
 	budget  *budget // of questions to a provider without an introspection endpoint; else nil
 
@@ -146,7 +150,7 @@ func newIntrospector(c Introspection, from *trusted, size, largest int) *introsp
 		size = defaultCachedTokens // responses are cached even if verified tokens are not
 	}
 	return &introspector{
-		Introspection: c, issuer: from, lookups: make(map[digest]*lookup),
+		Introspection: c, issuer: from, lookups: make(map[digest]*lookup), places: fair.NewQueue(maxLookups, maxTurns),
 		largest: largest, active: newMemory[*lookup](size), inactive: newMemory[*lookup](maxInactive),
 		budget: newBudget(c, from.rules.profile),
 	}

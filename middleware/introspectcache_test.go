@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -125,32 +124,76 @@ func TestOneQuestionForAll(t *testing.T) {
 	wantQuestions(t, issuer, 1)
 }
 
-// TestQuestionsAreBounded checks that the number of concurrent lookups is bounded, and that
-// cached tokens are accepted meanwhile.
+// strangers send tokens from one address until no more of them can wait. The issuer answers whenever
+// release gives something.
+type strangers struct {
+	*testing.T
+	guard   *middleware.Guard
+	sent    int
+	asked   chan string // the tokens that the issuer is asked about
+	release chan struct{}
+	answers chan strangersAnswer
+	waiting map[string]bool // of the tokens
+}
+
+type strangersAnswer struct {
+	token string
+	code  int
+}
+
+func newStrangers(t *testing.T, guard *middleware.Guard, issuer *middlewaretest.Issuer) *strangers {
+	const atOnce, waiting = 64, 256
+	s := &strangers{T: t, guard: guard, asked: make(chan string, 1000), release: make(chan struct{}), answers: make(chan strangersAnswer, 1000), waiting: map[string]bool{}}
+	issuer.SetDocument(introspectPath, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		s.asked <- r.PostFormValue("token")
+		<-s.release
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, `{"active":false}`)
+	}))
+	s.fill(atOnce + waiting + 1)
+	eventually(t, "all questions", func() bool { return len(s.asked) == atOnce })
+	return s
+}
+
+// fill sends one token more than there is room for.
+func (s *strangers) fill(n int) {
+	s.Helper()
+	for range n {
+		token := fmt.Sprintf("stranger-%d", s.sent)
+		s.sent, s.waiting[token] = s.sent+1, true
+		go func() {
+			code, _ := status(s.guard, withToken(token))
+			s.answers <- strangersAnswer{token, code}
+		}()
+	}
+	s.turnedAway()
+}
+
+// next returns the next token that the issuer is asked about.
+func (s *strangers) next() string {
+	token := <-s.asked
+	delete(s.waiting, token)
+	return token
+}
+
+// turnedAway waits for a token that finds no room.
+func (s *strangers) turnedAway() {
+	s.Helper()
+	got := <-s.answers
+	if got.code != http.StatusServiceUnavailable {
+		s.Fatalf("there was room for %s: %d", got.token, got.code)
+	}
+	delete(s.waiting, got.token)
+}
+
+// TestQuestionsAreBounded checks that the number of concurrent lookups and of those that wait is
+// bounded, and that cached tokens are accepted meanwhile.
 func TestQuestionsAreBounded(t *testing.T) {
-	const bound = 64
 	issuer := middlewaretest.NewIssuer(t)
 	guard := newGuard(t, issuer, introspects(issuer, opaque), func(c *middleware.Config) { c.Client = &http.Client{Timeout: time.Minute} })
 	good := issuer.MintOpaque(claims{"aud": resource})
 	wantStatus(t, guard, withToken(good), 200)
-	release := make(chan struct{})
-	var at atomic.Int32
-	issuer.SetDocument(introspectPath, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		at.Add(1)
-		<-release
-		w.Header().Set("Content-Type", "application/json")
-		_, _ = io.WriteString(w, `{"active":false}`)
-	}))
-	var wg sync.WaitGroup
-	var inactive atomic.Int32
-	for n := range bound {
-		wg.Go(func() {
-			if code, _ := status(guard, withToken(fmt.Sprintf("stranger-%d", n))); code == 401 {
-				inactive.Add(1)
-			}
-		})
-	}
-	eventually(t, "all questions", func() bool { return at.Load() == bound })
+	s := newStrangers(t, guard, issuer)
 	for n := range 10 {
 		header := wantStatus(t, guard, withToken(fmt.Sprintf("another-%d", n)), 503)
 		if header.Get("Retry-After") == "" {
@@ -158,12 +201,51 @@ func TestQuestionsAreBounded(t *testing.T) {
 		}
 		wantStatus(t, guard, withToken(good), 200)
 	}
-	close(release)
-	wg.Wait()
-	if inactive.Load() != bound || at.Load() != bound {
-		t.Errorf("%d questions, %d answers", at.Load(), inactive.Load())
+	close(s.release)
+	for range s.sent - 1 {
+		if got := <-s.answers; got.code != 401 {
+			t.Errorf("%s got %d", got.token, got.code)
+		}
+	}
+	if len(s.asked) != s.sent-1 {
+		t.Errorf("%d questions", len(s.asked))
 	}
 	wantStatus(t, guard, withToken("another-1"), 401)
+}
+
+// TestStrangersTakeNoTurnOfOthers: a person whose token must be looked up comes next, however many
+// tokens of another network wait, also if somebody there has sent the same token.
+func TestStrangersTakeNoTurnOfOthers(t *testing.T) {
+	issuer := middlewaretest.NewIssuer(t)
+	guard := newGuard(t, issuer, introspects(issuer, opaque), func(c *middleware.Config) { c.Client = &http.Client{Timeout: time.Minute} })
+	s := newStrangers(t, guard, issuer)
+	for range len(s.asked) {
+		s.next()
+	}
+	var people sync.WaitGroup
+	isNext := func(token string) {
+		people.Go(func() {
+			r := withToken(token)
+			r.RemoteAddr = "198.51.100.7:4711"
+			_, _ = status(guard, r)
+		})
+		s.turnedAway() // for the person
+		s.release <- struct{}{}
+		if next := s.next(); next != token {
+			t.Errorf("%s: the next question is about %s", token, next)
+		}
+		<-s.answers // which gave its place
+	}
+	isNext("mine")
+	s.fill(2) // the newest ones make room
+	for n := range s.sent {
+		if token := fmt.Sprintf("stranger-%d", n); s.waiting[token] {
+			isNext(token)
+			break
+		}
+	}
+	close(s.release)
+	people.Wait()
 }
 
 // TestStrangersPushNothingOut checks that inactive tokens do not evict active ones from the

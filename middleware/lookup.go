@@ -4,16 +4,25 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
-	"fmt"
+	"net/netip"
 	"time"
+
+	"gatehouse.example/internal/fair"
 )
 
-// lookup is the introspection of one token. Its other fields do not change once done is closed.
+// lookup is the introspection of one token. Its first four fields do not change once done is closed.
 type lookup struct {
 	done   chan struct{}
 	asked  time.Time
 	answer answer
 	err    error // a challenge for a token that is not valid
+
+	// The rest is guarded by the lock of the introspector.
+	from  map[string]bool // the networks in whose turn it may begin
+	turns int             // those that wait
+	begun bool
+	waits context.Context // of the turns: it ends when one has begun it, or none can
+	ends  context.CancelFunc
 }
 
 // ask returns the response of the issuer about a valid token, and the time until which it may
@@ -43,35 +52,66 @@ func (i *introspector) id(token string) digest {
 	return digest(h.Sum(nil))
 }
 
-// lookup returns a cached lookup, joins the one in progress, or starts one.
+// lookup returns a cached lookup, joins the one in progress, or starts one. One in progress that waits
+// for its turn also gets one in the network of this request: nobody waits for the turn of another
+// network.
 func (i *introspector) lookup(ctx context.Context, id digest, token string) *lookup {
 	if l := i.cached(id); l != nil {
 		return l
 	}
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	if l := i.lookups[id]; l != nil {
-		return l
+	l := i.lookups[id]
+	if l == nil {
+		if l := i.cached(id); l != nil {
+			return l // it was added while this request waited for the lock
+		}
+		l = &lookup{done: make(chan struct{}), from: map[string]bool{}}
+		l.waits, l.ends = context.WithTimeout(context.Background(), totalTimeout)
+		i.lookups[id] = l
 	}
-	if l := i.cached(id); l != nil {
-		return l // it was added while this request waited for the lock
+	addr := fair.Requester(ctx)
+	network := fair.Networks(addr)[0]
+	if !l.begun && !l.from[network] {
+		l.from[network] = true
+		l.turns++
+		go i.turn(i.watch.outlived(ctx), l, addr, id, token)
 	}
-	l := &lookup{done: make(chan struct{}), asked: i.issuer.now()}
-	if len(i.lookups) >= maxLookups {
-		l.err = i.fault(fmt.Errorf("%d lookups are in progress", len(i.lookups)))
-		i.warn(l.err)
-		close(l.done)
-		return l
-	}
-	if err := i.budget.take(id, l.asked); err != nil {
-		l.err = i.fault(err)
-		i.warn(l.err)
-		close(l.done)
-		return l
-	}
-	i.lookups[id] = l
-	go i.resolve(i.watch.outlived(ctx), l, id, token)
 	return l
+}
+
+// turn runs a lookup when the network of a requester has its turn, unless it is run by then.
+func (i *introspector) turn(ctx context.Context, l *lookup, addr netip.Addr, id digest, token string) {
+	leave, err := i.places.Enter(l.waits, "", addr)
+	if i.begin(l, id, err) {
+		i.resolve(ctx, l, id, token)
+	}
+	if err == nil {
+		leave()
+	}
+}
+
+// begin reports whether a turn is the one that runs a lookup. It ends a lookup that none can run.
+func (i *introspector) begin(l *lookup, id digest, busy error) bool {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	l.turns--
+	switch {
+	case l.begun || busy != nil && l.turns > 0:
+		return false
+	case busy == nil:
+		l.asked = i.issuer.now()
+		busy = i.budget.take(id, l.asked)
+	}
+	l.begun = true
+	l.ends()
+	if busy != nil {
+		l.err = i.fault(busy)
+		i.warn(l.err)
+		delete(i.lookups, id)
+		close(l.done)
+	}
+	return busy == nil
 }
 
 func (i *introspector) cached(id digest) *lookup {

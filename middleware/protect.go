@@ -217,7 +217,7 @@ func (g *Guard) authenticate(w http.ResponseWriter, r *http.Request) (*Token, er
 		return nil, g.start
 	}
 	part, end := g.parts.begin(r, PartToken)
-	token, err := g.verifyAny(part.Context(), raw)
+	token, err := g.verifyAny(part.Context(), part, raw)
 	ended(end, err)
 	if err == nil {
 		err = g.proves(w, r, raw, token)

@@ -3,9 +3,11 @@ package middleware
 import (
 	"context"
 	"errors"
+	"net/http"
 	"strings"
 	"time"
 
+	"gatehouse.example/internal/fair"
 	"gatehouse.example/internal/fingerprint"
 )
 
@@ -74,7 +76,7 @@ func (v *verified) holds(now time.Time) bool {
 
 // verify returns the contents of a valid bearer token.
 func (g *Guard) verify(ctx context.Context, raw string) (*Token, error) {
-	token, err := g.verifyAny(ctx, raw)
+	token, err := g.verifyAny(ctx, nil, raw)
 	if err == nil && token.bound.any() {
 		return nil, invalid("The access token is bound to a key or a certificate, and there is no request that could show it.")
 	}
@@ -82,15 +84,19 @@ func (g *Guard) verify(ctx context.Context, raw string) (*Token, error) {
 }
 
 // verifyAny returns the contents of a valid token, from the cache if they are there. Whether its
-// sender has what the token is bound to is for [Guard.possesses] to check. The error is a
-// [challenge] for an invalid token; any other error means that it cannot be verified.
-func (g *Guard) verifyAny(ctx context.Context, raw string) (*Token, error) {
+// sender has what the token is bound to is for [Guard.possesses] to check. The request that it came
+// from may be nil. The error is a [challenge] for an invalid token; any other error means that it
+// cannot be verified.
+func (g *Guard) verifyAny(ctx context.Context, from *http.Request, raw string) (*Token, error) {
 	if len(raw) > g.maxToken {
 		return nil, invalid("The access token is too long.")
 	}
 	id, now := fingerprint.Of(raw), g.now()
 	if v := g.verified.get(id, now); v != nil && v.holds(now) {
 		return v.token, nil
+	}
+	if from != nil {
+		ctx = fair.WithRequester(ctx, g.proxies.client(from))
 	}
 	v, err := g.examine(ctx, raw, now)
 	if err != nil {

@@ -5,8 +5,10 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"net/http/httptrace"
 	"testing"
+	"time"
 
 	"gatehouse.example/internal/listener/listenertest"
 )
@@ -78,6 +80,34 @@ func TestHTTP2Drains(t *testing.T) {
 	for range 3 {
 		if post(t, client, url) {
 			t.Fatal("a connection is used that was to end")
+		}
+	}
+}
+
+// deadlines is an answer that records deadlines.
+type deadlines struct {
+	*httptest.ResponseRecorder
+	set []time.Time
+}
+
+func (d *deadlines) SetWriteDeadline(at time.Time) error {
+	d.set = append(d.set, at)
+	return nil
+}
+
+// What is left of an answer over HTTP/2 when its handler has returned has the time of stall, too.
+// HTTP/1.1 has a bound of its own for that.
+func TestTheRestOfAnAnswerIsBounded(t *testing.T) {
+	for proto, want := range map[int]int{1: 0, 2: 1, 3: 1} {
+		d, r := &deadlines{ResponseRecorder: httptest.NewRecorder()}, httptest.NewRequest(http.MethodGet, "/", nil)
+		r.ProtoMajor = proto
+		before := time.Now()
+		windowed(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "short") }), time.Hour).ServeHTTP(d, r)
+		if len(d.set) != want {
+			t.Fatalf("HTTP/%d: %d deadlines", proto, len(d.set))
+		}
+		if want == 1 && (d.set[0].Before(before.Add(time.Hour)) || d.set[0].After(time.Now().Add(time.Hour))) {
+			t.Errorf("HTTP/%d: %s after the beginning", proto, d.set[0].Sub(before))
 		}
 	}
 }

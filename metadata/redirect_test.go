@@ -237,3 +237,14 @@ func TestRedirectAgain(t *testing.T) {
 		}
 	}
 }
+
+// TestLongestRedirect: a redirect URI has at most 2048 bytes.
+func TestLongestRedirect(t *testing.T) {
+	longest := "https://app.example.com/" + strings.Repeat("a", 2048-len("https://app.example.com/"))
+	if _, err := metadata.ParseRedirect(longest); err != nil {
+		t.Errorf("%d bytes: %v", len(longest), err)
+	}
+	if _, err := metadata.ParseRedirect(longest + "a"); err == nil {
+		t.Errorf("%d bytes are accepted", len(longest)+1)
+	}
+}

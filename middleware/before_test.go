@@ -85,6 +85,10 @@ func TestBudgetGoesOn(t *testing.T) {
 	p.isStatus(next(400), p.token(2), 401, 0, 1)
 	p.isStatus(next(400), p.token(3), 503, 36, 0)
 	p.isStatus(next(800), p.token(4), 503, 18, 0)
+	p.says(http.StatusTooManyRequests, "{}", "Retry-After", "600")
+	clock.Advance(time.Hour)
+	p.isStatus(next(800), p.token(5), 503, 600, 1)
+	p.isStatus(next(800), p.token(6), 503, 600, 0)
 }
 
 // TestProofsOutliveTheirSettings: a proof that was used stays used when proofs are not accepted for a

@@ -69,6 +69,7 @@ func answerTable(issuer string) map[string]struct {
 		"iat a minute ahead":  {with(claims{"iat": at(time.Minute)}), 401},
 		"bound to a key":      {with(claims{"token_type": `"DPoP"`}), 401},
 		"a refresh token":     {with(claims{"token_use": `"refresh_token"`}), 401},
+		"an ID token":         {with(claims{"token_use": `"id"`}), 401},
 		"a refresh token (2)": {with(claims{"token_type": `"refresh_token"`}), 401},
 	}
 }

@@ -174,3 +174,21 @@ func TestUnreachableEndpoint(t *testing.T) {
 	guard := newGuard(t, issuer, introspects(issuer, opaque, func(i *middleware.Introspection) { i.Endpoint = gone.URL }))
 	wantAnswer(t, guard, withToken("token"), 503)
 }
+
+// TestAFailingEndpointIsOneLineASecond: requests cannot fill the log while tokens cannot be looked up.
+func TestAFailingEndpointIsOneLineASecond(t *testing.T) {
+	issuer, now := middlewaretest.NewIssuer(t), newClock()
+	issuer.SetDocument(introspectPath, speaks(500, "text/plain", "down"))
+	var log bytes.Buffer
+	guard := newGuard(t, issuer, introspects(issuer, opaque), func(c *middleware.Config) {
+		c.Now, c.Logger = now.Now, slog.New(slog.NewTextHandler(&log, nil))
+	})
+	for n := range 5 {
+		wantAnswer(t, guard, withToken(fmt.Sprintf("token-%d", n)), 503)
+	}
+	now.Advance(2 * time.Second)
+	wantAnswer(t, guard, withToken("token"), 503)
+	if lines := strings.Count(log.String(), "cannot look up tokens"); lines != 2 {
+		t.Errorf("%d lines: %s", lines, &log)
+	}
+}

@@ -48,6 +48,25 @@ func overTLS(token string, certificates ...*x509.Certificate) *http.Request {
 	return r
 }
 
+// TestAnotherCertificateAtTheIssuer: an introspection response cannot bind a token to another
+// certificate than the token itself.
+func TestAnotherCertificateAtTheIssuer(t *testing.T) {
+	issuer := middlewaretest.NewIssuer(t)
+	guard := newGuard(t, issuer, introspects(issuer), func(c *middleware.Config) { c.ClientCertificates.TLS = true })
+	other := &x509.Certificate{Raw: []byte("another")}
+	sum := sha256.Sum256(other.Raw)
+	for thumbprint, want := range map[string]int{rfc8705Thumbprint: http.StatusTeapot, base64.RawURLEncoding.EncodeToString(sum[:]): http.StatusUnauthorized} {
+		answers(issuer, answered(claims{"cnf": `{"x5t#S256":"` + thumbprint + `"}`}))
+		certificate := other
+		if want == http.StatusTeapot {
+			certificate = rfc8705Certificate(t)
+		}
+		if res := serve(guard.Protect(&inner{}), overTLS(certBound(issuer), certificate)); res.StatusCode != want {
+			t.Errorf("%s: %s", thumbprint, res.Status)
+		}
+	}
+}
+
 func TestCertificatesOfConnections(t *testing.T) {
 	issuer := middlewaretest.NewIssuer(t)
 	guard := newGuard(t, issuer, func(c *middleware.Config) { c.ClientCertificates.TLS = true })

@@ -142,3 +142,30 @@ func TestZeroHandlesAreRefused(t *testing.T) {
 	}()
 	new(middleware.Handles).Bind("session", nil, "a")
 }
+
+// TestSessionsAfterEarlyHints: an informational response (RFC 9110 section 15.2) is not the one that
+// counts: the session id in that which follows is bound, and its status reaches the client.
+func TestSessionsAfterEarlyHints(t *testing.T) {
+	issuer := middlewaretest.NewIssuer(t)
+	guard := newGuard(t, issuer)
+	server := httptest.NewServer(guard.Protect(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusEarlyHints)
+		w.Header().Set("Mcp-Session-Id", "session")
+		w.WriteHeader(http.StatusAccepted)
+	})))
+	defer server.Close()
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, server.URL, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Host = "notes.example.com"
+	r.Header.Set("Authorization", "Bearer "+issuer.Mint(claims{"aud": resource}))
+	res, err := server.Client().Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = res.Body.Close()
+	if id := res.Header.Get("Mcp-Session-Id"); res.StatusCode != http.StatusAccepted || id == "" || id == "session" {
+		t.Errorf("%s, the session is %q", res.Status, id)
+	}
+}

@@ -48,6 +48,52 @@ func TestAmendRefuses(t *testing.T) {
 	}
 }
 
+// TestAmendRefusesInAPlainStore: in a store from before there were seals the set can be read under any
+// master key. Rotate and Revoke refuse it all the same when the servers could not open the new key.
+func TestAmendRefusesInAPlainStore(t *testing.T) {
+	t.Parallel()
+	ctx, backend := t.Context(), newBackend(t)
+	if err := newStore(t, backend, storage.Options{Issuer: issuer}).SwapKeySet(ctx, storage.KeySet{}); err != nil {
+		t.Fatal(err)
+	}
+	ours := newStore(t, backend, storage.Options{Issuer: issuer, MasterKeys: [][]byte{masterKey}})
+	open(t, config(ours, ""))
+	kid := states(t, ours)[storage.KeyActive][0].ID
+	theirs := newStore(t, backend, storage.Options{Issuer: issuer, MasterKeys: [][]byte{make([]byte, 32)}})
+	if set, err := theirs.KeySet(ctx); err != nil || len(set.Keys) != 1 {
+		t.Fatalf("%d keys, %v: this is no plain store", len(set.Keys), err)
+	}
+	if _, err := keyring.Rotate(ctx, config(theirs, ""), true); err == nil {
+		t.Error("rotate with another master key")
+	}
+	if _, err := keyring.Revoke(ctx, config(theirs, ""), kid); err == nil {
+		t.Error("revoke with another master key")
+	}
+	if by := states(t, ours); by[storage.KeyActive][0].ID != kid || len(by[storage.KeyPending]) != 0 {
+		t.Error("something changed")
+	}
+}
+
+// TestNothingToAmend: a rotation that finds the next key pending writes nothing.
+func TestNothingToAmend(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		backend := newMemory()
+		store := bubbleStore(t, backend)
+		open(t, timed(store))
+		var next [2]storage.SigningKey
+		for i := range next {
+			var err error
+			if next[i], err = keyring.Rotate(t.Context(), timed(store), false); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if next[0].ID != next[1].ID || backend.swaps != 2 {
+			t.Errorf("%s, then %s, in %d writes", next[0].ID, next[1].ID, backend.swaps)
+		}
+	})
+}
+
 // TestDamagedStates: a set with impossible states is refused at the start, and does not
 // replace the known keys of a running ring.
 func TestDamagedStates(t *testing.T) {
@@ -144,6 +190,51 @@ func TestDamagedKeySet(t *testing.T) {
 			t.Fatal(err)
 		}
 		damage(&set, other)
+		if err := store.SwapKeySet(ctx, set); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := keyring.Open(ctx, config(store, "")); !errors.Is(err, storage.ErrRecord) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// TestKeyOfAnotherKind: a set whose parts belong together by their names is refused if the published part
+// is the private key, which everybody could read then, and if the sealed part is another key, whose tokens
+// nobody could verify.
+func TestKeyOfAnotherKind(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	other := newEmptyStore(t)
+	open(t, config(other, ""))
+	private := func(store *storage.Store) (storage.KeySet, []byte) {
+		set, err := store.KeySet(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		raw, err := store.OpenKey(set.Keys[0].ID, set.Keys[0].Private)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return set, raw
+	}
+	_, foreign := private(other)
+	for name, damage := range map[string]func(store *storage.Store, key *storage.SigningKey, own []byte) error{
+		"its private key, open": func(_ *storage.Store, key *storage.SigningKey, own []byte) error {
+			key.Public = own
+			return nil
+		},
+		"another private key, sealed for this one": func(store *storage.Store, key *storage.SigningKey, _ []byte) (err error) {
+			key.Private, err = store.SealKey(key.ID, foreign)
+			return err
+		},
+	} {
+		store := newEmptyStore(t)
+		open(t, config(store, ""))
+		set, own := private(store)
+		if err := damage(store, &set.Keys[0], own); err != nil {
+			t.Fatal(err)
+		}
 		if err := store.SwapKeySet(ctx, set); err != nil {
 			t.Fatal(err)
 		}

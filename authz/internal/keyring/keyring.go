@@ -105,7 +105,7 @@ type Ring struct {
 
 	mu      sync.Mutex // one reading of the store at a time
 	lastTry time.Time  // the time of the last reading, failed or not
-	lastErr error      // of the last reading; nil if the store answered
+	lastErr error      // of the last reading
 }
 
 // Open loads the key set, and creates it if this is the first process of the issuer. The
@@ -158,9 +158,6 @@ func (r *Ring) readLocked(ctx context.Context) (storage.KeySet, error) {
 	r.reads.Add(1)
 	set, loaded, err := r.fetch(ctx)
 	r.lastErr = err
-	if errors.Is(err, storage.ErrNotFound) {
-		r.lastErr = nil // the store answered: it has no keys
-	}
 	if err == nil {
 		r.keys.Store(loaded)
 	}

@@ -84,6 +84,32 @@ func TestVerifyRefuses(t *testing.T) {
 	}
 }
 
+// TestOnlyGoodTokensAreRemembered: a token that is refused is not remembered as verified, also if its
+// signature is right: somebody with old tokens would push out those that are asked about.
+func TestOnlyGoodTokensAreRemembered(t *testing.T) {
+	t.Parallel()
+	store := newEmptyStore(t)
+	ring := open(t, config(store, ""))
+	f := activeKey(t, store)
+	typ := map[jose.HeaderKey]any{"typ": "at+jwt"}
+	for name, test := range map[string]struct {
+		token string
+		want  int
+	}{
+		"expired":        {f.sign(jose.ES256, f.key, typ, claim(t, "exp", start.Unix())), 0},
+		"another issuer": {f.sign(jose.ES256, f.key, typ, claim(t, "iss", "https://other.example.com")), 0},
+		"good":           {sign(t, ring), 1},
+	} {
+		before := ring.Remembered()
+		for range 2 {
+			_, err := ring.Verify(test.token)
+			if got := ring.Remembered() - before; (err == nil) != (test.want == 1) || got != test.want {
+				t.Errorf("%s: %d are remembered, %v", name, got, err)
+			}
+		}
+	}
+}
+
 // TestOneSpelling: only one encoding of a token is accepted. Base64 has spare bits, and Go's
 // decoder skips line breaks.
 func TestOneSpelling(t *testing.T) {

@@ -65,5 +65,5 @@ func (s *Store) DeleteGroup(ctx context.Context, name string) error {
 	if err := s.backend.Delete(ctx, key(kindGroup, name)); err != nil {
 		return unavailable("delete group", err)
 	}
-	return s.indexRemove(ctx, groupIndex, name)
+	return s.unlistName(ctx, groupIndex, kindGroup, name)
 }

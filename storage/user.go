@@ -3,6 +3,7 @@ package storage
 import (
 	"context"
 	"errors"
+	"fmt"
 	"iter"
 	"time"
 )
@@ -117,24 +118,89 @@ func (s *Store) Users(ctx context.Context) iter.Seq2[User, error] {
 
 // UpdateUser replaces a person that was read before, or returns [ErrConflict].
 func (s *Store) UpdateUser(ctx context.Context, u User) error {
+	if u.version == (Version{}) {
+		return fmt.Errorf("storage: update user: the person was not read: %w", ErrConflict)
+	}
 	_, err := s.write(ctx, record{kind: kindUser, id: u.Name, value: u}, Unchanged(u.version))
 	return err
 }
 
-// DeleteUser removes a person with all that leads to them. Their grants are revoked by
-// [Store.RevokeUser].
+// DeleteUser removes a person with all that leads to them, their sessions and their remembered
+// consents. Their grants are revoked by [Store.RevokeUser]. Somebody else who is added under the name meanwhile stays.
 func (s *Store) DeleteUser(ctx context.Context, name string) error {
-	u, err := s.User(ctx, name)
-	if err == nil {
-		err = errors.Join(s.deleteAliases(ctx, u), s.deleteActivity(ctx, u.Subject))
+	first := ""
+	for attempt := range changeAttempts {
+		u, err := s.User(ctx, name)
+		if errors.Is(err, ErrNotFound) || err == nil && attempt > 0 && u.Subject != first {
+			return s.unlistName(ctx, userIndex, kindUser, name)
+		}
+		if err != nil {
+			return err
+		}
+		first = u.Subject
+		if err := s.deleteUser(ctx, u); !errors.Is(err, ErrConflict) {
+			return err
+		}
 	}
-	if err != nil && !errors.Is(err, ErrNotFound) {
+	return fmt.Errorf("storage: delete user: %w: the person kept changing", ErrUnavailable)
+}
+
+// deleteUser removes a person who was read. [ErrConflict] means that the person changed meanwhile, so
+// that something else may lead to them.
+func (s *Store) deleteUser(ctx context.Context, u User) error {
+	err := errors.Join(s.deleteAliases(ctx, u), s.deleteActivity(ctx, u.Subject),
+		s.endAllListed(ctx, userSessions(u.Subject), s.EndSession), s.endAllListed(ctx, userConsents(u.Subject), s.deleteConsent))
+	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, s.writeTime)
+	// Deleting has no condition, so the record gets an end that has come first. While it is there
+	// nobody is added under the name.
+	gone := User{Name: u.Name, Subject: u.Subject, Disabled: true}
+	if _, err := s.write(ctx, record{kind: kindUser, id: u.Name, value: gone, expires: s.now()}, Unchanged(u.version)); err != nil {
+		return err
+	}
+	deleting, cancel := context.WithTimeout(ctx, s.writeTime)
 	defer cancel()
-	if err := s.backend.Delete(ctx, key(kindUser, name)); err != nil {
+	if err := s.backend.Delete(deleting, key(kindUser, u.Name)); err != nil {
 		return unavailable("delete user", err)
 	}
-	return s.indexRemove(ctx, userIndex, name)
+	return s.unlistName(ctx, userIndex, kindUser, u.Name)
+}
+
+// endAllListed ends what a list of a person who is being removed names, and empties the list, young
+// entries too: nobody reads or tidies it any more.
+func (s *Store) endAllListed(ctx context.Context, index string, end func(ctx context.Context, id string) error) error {
+	for entry, err := range s.indexed(ctx, index) {
+		if err == nil {
+			err = end(ctx, entry[min(entryTimeLen, len(entry)):])
+		}
+		if err == nil {
+			err = s.indexRemove(ctx, index, entry)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// unlistName removes the entry of a record that is gone from a list of names, which have no time. One
+// of that name that was created meanwhile is listed again.
+func (s *Store) unlistName(ctx context.Context, index, kind, name string) error {
+	if err := s.indexRemove(ctx, index, name); err != nil {
+		return err
+	}
+	_, err := s.read(ctx, kind, name, &struct{}{})
+	switch {
+	case errors.Is(err, ErrNotFound):
+		return nil
+	case err != nil && !errors.Is(err, ErrRecord): // an unreadable record is somebody too
+		return err
+	}
+	adding, cancel := context.WithTimeout(ctx, s.writeTime)
+	defer cancel()
+	if err := s.backend.IndexAdd(adding, index, name); err != nil {
+		return unavailable("list "+kind, err)
+	}
+	return nil
 }

@@ -22,8 +22,17 @@ type Consent struct {
 	ClientName string `json:"client_name,omitempty"`
 	// Given are the decisions, one for each destination of the answer and state of the client.
 	Given []Remembered `json:"given"`
+	// Listed is the time in the entries of the record. What is forgotten and given again leaves entries
+	// of another time, which do not count. Records of the release before have none, and each of their
+	// entries counts.
+	Listed time.Time `json:"listed,omitzero"`
 
 	version Version
+}
+
+// listedBy reports whether an entry of a list is that of the record.
+func (c Consent) listedBy(entry string) bool {
+	return c.Listed.IsZero() || timeOf(entry).Equal(c.Listed.Truncate(time.Second))
 }
 
 // Remembered is one decision. It holds for requests that ask for no more, from a client that
@@ -81,12 +90,13 @@ func (s *Store) consent(ctx context.Context, id string) (Consent, error) {
 // PutConsent stores a new consent, or replaces the one that was read before as c. [ErrConflict]
 // means that another one is there. It ends with the last of its decisions.
 func (s *Store) PutConsent(ctx context.Context, c Consent) error {
-	id := consentID(c.Subject, c.ClientID)
-	entry := entryOf(s.now(), id)
-	r := record{kind: kindConsent, id: id, value: c, listed: []Listing{{userConsents(c.Subject), entry}, {clientConsents(c.ClientID), entry}}}
-	if c.version != (Version{}) {
-		r.listed = nil
+	r := record{kind: kindConsent, id: consentID(c.Subject, c.ClientID)}
+	if c.version == (Version{}) {
+		c.Listed = s.now().UTC().Truncate(time.Second)
+		entry := entryOf(c.Listed, r.id)
+		r.listed = []Listing{{userConsents(c.Subject), entry}, {clientConsents(c.ClientID), entry}}
 	}
+	r.value = c
 	if !slices.ContainsFunc(c.Given, func(g Remembered) bool { return g.Until.IsZero() }) {
 		for _, g := range c.Given {
 			if g.Until.After(r.expires) {
@@ -103,7 +113,16 @@ func (s *Store) PutConsent(ctx context.Context, c Consent) error {
 
 // DeleteConsent forgets what a person decided about a client. The person is asked again.
 func (s *Store) DeleteConsent(ctx context.Context, subject, clientID string) error {
-	return s.deleteConsent(ctx, consentID(subject, clientID))
+	id := consentID(subject, clientID)
+	c, unread := s.consent(ctx, id)
+	if err := s.deleteConsent(ctx, id); err != nil {
+		return err
+	}
+	if unread == nil && !c.Listed.IsZero() { // others are removed when the list is read or tidied
+		s.forgetEntry(ctx, userConsents(subject), entryOf(c.Listed, id))
+		s.forgetEntry(ctx, clientConsents(clientID), entryOf(c.Listed, id))
+	}
+	return nil
 }
 
 func (s *Store) deleteConsent(ctx context.Context, id string) error {
@@ -132,6 +151,10 @@ func (s *Store) Consents(ctx context.Context, subject string) iter.Seq2[Consent,
 				if err == nil {
 					continue
 				}
+			}
+			if err == nil && !c.listedBy(entry) {
+				s.forgetEntry(ctx, index, entry)
+				continue
 			}
 			if seen[id] && err == nil {
 				continue // forgotten and given again

@@ -137,10 +137,25 @@ func (s *Store) TidyConsents(ctx context.Context, subject, clientID string) erro
 			return err
 		}
 		for _, entry := range page {
-			if err := s.removeGone(ctx, index, entry, key(kindConsent, entry[min(entryTimeLen, len(entry)):])); err != nil {
+			if err := s.tidyConsent(ctx, index, entry); err != nil {
 				return err
 			}
 		}
+	}
+	return nil
+}
+
+// tidyConsent removes an entry if its consent is gone, or was given again later and has another one.
+func (s *Store) tidyConsent(ctx context.Context, index, entry string) error {
+	id := entry[min(entryTimeLen, len(entry)):]
+	c, err := s.consent(ctx, id)
+	switch {
+	case errors.Is(err, ErrNotFound):
+		return s.removeGone(ctx, index, entry, key(kindConsent, id))
+	case err == nil && !c.listedBy(entry):
+		s.forgetEntry(ctx, index, entry)
+	case ends(err):
+		return err
 	}
 	return nil
 }

@@ -25,8 +25,8 @@ const recentRounds = 4
 // list is a list of records of one kind, each with its time.
 type list[T any] struct {
 	index, kind string
-	// read decodes an item, and reports whether it belongs on a page.
-	read func(id string, item Item) (T, bool, error)
+	// read decodes the item of an entry, and reports whether it belongs on a page.
+	read func(entry string, item Item) (T, bool, error)
 }
 
 // pageBefore returns a page of at most limit records from before a cursor, "" for the newest. It
@@ -66,14 +66,14 @@ func (l list[T]) add(ctx context.Context, s *Store, page *Page[T], entries []str
 	for i, entry := range entries {
 		page.Next = entry
 		if items[i].Version == (Version{}) {
-			s.forgetGone(ctx, l.index, entry)
+			s.forgetEntry(ctx, l.index, entry)
 			continue
 		}
 		err := s.mayBePlain(ctx, l.kind, items[i])
 		var record T
 		var shown bool
 		if err == nil {
-			record, shown, err = l.read(idOf(entry), items[i])
+			record, shown, err = l.read(entry, items[i])
 		}
 		switch {
 		case errors.Is(err, ErrNotFound):
@@ -88,9 +88,9 @@ func (l list[T]) add(ctx context.Context, s *Store, page *Page[T], entries []str
 	return nil
 }
 
-// forgetGone removes an entry without an item unless the item may be about to be written. Nobody
-// waits for that to succeed.
-func (s *Store) forgetGone(ctx context.Context, index, entry string) {
+// forgetEntry removes an entry that has no item, or not this one, unless the item may be about to be
+// written. That may fail: the entry is removed later then.
+func (s *Store) forgetEntry(ctx context.Context, index, entry string) {
 	if len(entry) > grantIDLen && s.now().Sub(timeOf(entry)) >= forestallTime {
 		_ = s.indexRemove(ctx, index, entry)
 	}
@@ -109,8 +109,8 @@ func (s *Store) indexPageBefore(ctx context.Context, index, before string, limit
 // RecentGrants returns a page of the grants of a person that have not ended, the newest first,
 // from before a cursor ("" for the newest).
 func (s *Store) RecentGrants(ctx context.Context, subject, before string, limit int) (Page[Grant], error) {
-	return pageBefore(ctx, s, list[Grant]{userGrants(subject), kindGrant, func(id string, item Item) (Grant, bool, error) {
-		g, err := s.grantIn(id, item)
+	return pageBefore(ctx, s, list[Grant]{userGrants(subject), kindGrant, func(entry string, item Item) (Grant, bool, error) {
+		g, err := s.grantIn(idOf(entry), item)
 		return g, g.State != GrantRevoked, err
 	}}, before, limit)
 }
@@ -127,8 +127,9 @@ func (s *Store) grantIn(id string, item Item) (Grant, error) {
 // RecentSessions returns a page of the sessions of a person with an epoch ([User.SessionEpoch]),
 // the newest first, from before a cursor ("" for the newest).
 func (s *Store) RecentSessions(ctx context.Context, subject string, epoch int, before string, limit int) (Page[Session], error) {
-	return pageBefore(ctx, s, list[Session]{userSessions(subject), kindSession, func(id string, item Item) (Session, bool, error) {
+	return pageBefore(ctx, s, list[Session]{userSessions(subject), kindSession, func(entry string, item Item) (Session, bool, error) {
 		var session Session
+		id := idOf(entry)
 		if err := s.decode(kindSession, id, item, &session); err != nil {
 			return Session{}, false, err
 		}
@@ -140,9 +141,14 @@ func (s *Store) RecentSessions(ctx context.Context, subject string, epoch int, b
 // RecentConsents returns a page of what a person decided to be asked no more about, the newest
 // first, from before a cursor ("" for the newest).
 func (s *Store) RecentConsents(ctx context.Context, subject, before string, limit int) (Page[Consent], error) {
-	return pageBefore(ctx, s, list[Consent]{userConsents(subject), kindConsent, func(id string, item Item) (Consent, bool, error) {
-		c, err := s.consentIn(id, item)
-		return c, true, err
+	index := userConsents(subject)
+	return pageBefore(ctx, s, list[Consent]{index, kindConsent, func(entry string, item Item) (Consent, bool, error) {
+		c, err := s.consentIn(idOf(entry), item)
+		shown := c.listedBy(entry)
+		if err == nil && !shown {
+			s.forgetEntry(ctx, index, entry)
+		}
+		return c, shown, err
 	}}, before, limit)
 }
 

@@ -1,6 +1,7 @@
 package storage_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -244,5 +245,54 @@ func TestRecentConsents(t *testing.T) {
 	}
 	if page, err = s.RecentConsents(t.Context(), "subject", "", 2); err != nil || len(page.Items) != 0 || page.Next != "" {
 		t.Errorf("after forgetting: %+v, %v", page, err)
+	}
+}
+
+// TestConsentsGivenAgain: a decision that is forgotten and given again, or that ends and is given again, is
+// listed once, and its lists do not grow, neither that of the person nor that of the client. A decision of
+// a record from before, which does not name its entry, is listed too.
+func TestConsentsGivenAgain(t *testing.T) {
+	for name, test := range map[string]struct {
+		pause time.Duration
+		again func(s *timed, ctx context.Context) error
+		most  int // entries of a list
+	}{
+		"forgotten": {time.Hour, func(s *timed, ctx context.Context) error { return s.DeleteConsent(ctx, "subject", "client") }, 1},
+		"ended":     {3 * time.Hour, func(*timed, context.Context) error { return nil }, 1},
+		"forgotten, many times in a minute": {time.Second, func(s *timed, ctx context.Context) error {
+			return s.DeleteConsent(ctx, "subject", "client")
+		}, 60},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newTimed(t)
+			ctx := t.Context()
+			for range 150 {
+				s.now = s.now.Add(test.pause)
+				given := storage.Remembered{RedirectHost: "app.example.org", At: s.now, Until: s.now.Add(2 * time.Hour)}
+				mustDo(t, test.again(s, ctx), s.PutConsent(ctx, storage.Consent{Subject: "subject", ClientID: "client", Given: []storage.Remembered{given}}))
+				mustDo(t, s.TidyConsents(ctx, "subject", "client"))
+			}
+			for _, list := range []string{"user-consents:subject", "client-consents:client"} {
+				if n, err := s.backend.IndexLen(ctx, storage.KeyPrefix+list); err != nil || n > test.most {
+					t.Errorf("%s has %d entries, %v; want at most %d", list, n, err, test.most)
+				}
+			}
+			listed := 0
+			for _, err := range s.Consents(ctx, "subject") {
+				mustDo(t, err)
+				listed++
+			}
+			page, err := s.RecentConsents(ctx, "subject", "", 100)
+			mustDo(t, err)
+			if listed != 1 || len(page.Items) != 1 {
+				t.Errorf("it is listed %d times, and %d times on a page", listed, len(page.Items))
+			}
+			c := page.Items[0]
+			c.Listed = time.Time{} // as a program of the release before leaves it
+			mustDo(t, s.PutConsent(ctx, c))
+			if page, err = s.RecentConsents(ctx, "subject", "", 100); err != nil || len(page.Items) == 0 {
+				t.Errorf("without the time of its entry it is not listed: %v", err)
+			}
+		})
 	}
 }

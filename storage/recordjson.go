@@ -86,6 +86,7 @@ func (c *Consent) readJSON(text string) bool {
 	o.Text("client", &c.ClientID)
 	o.Text("client_name", &c.ClientName)
 	readjson.Values(&o, "given", &c.Given, (*Remembered).readJSON)
+	o.Time("listed", &c.Listed)
 	return o.Whole()
 }
 

@@ -1,0 +1,114 @@
+package storage_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"testing"
+	"time"
+
+	"gatehouse.example/storage"
+)
+
+// TestAskedWhileOthersWrite: the note that a client sent a person does not bring back a client that was
+// removed meanwhile, and does not undo its use or a change of it.
+func TestAskedWhileOthersWrite(t *testing.T) {
+	for name, test := range map[string]struct {
+		others func(s removing, c storage.Client) error
+		judge  func(c storage.Client, err error) bool
+	}{
+		"removed": {
+			func(s removing, c storage.Client) error { return s.others.RemoveClient(t.Context(), c, "test") },
+			func(_ storage.Client, err error) bool { return errors.Is(err, storage.ErrNotFound) },
+		},
+		"used": {
+			func(s removing, c storage.Client) error { return s.others.UseClient(t.Context(), c.ID, now()) },
+			func(c storage.Client, err error) bool {
+				return err == nil && c.Expires.IsZero() && c.LastUsed.Equal(now()) && c.Asked.IsZero()
+			},
+		},
+		"disabled": {
+			func(s removing, c storage.Client) error {
+				c.Disabled = true
+				return s.others.UpdateClient(t.Context(), c)
+			},
+			func(c storage.Client, err error) bool { return err == nil && c.Disabled && c.Asked.Equal(now()) },
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newRemoving(t, "put", "client:client")
+			ctx := t.Context()
+			mustDo(t, s.others.CreateClient(ctx, storage.Client{ID: "client", Software: "software", Created: now(), Expires: now().Add(time.Hour)}))
+			c, err := s.others.Client(ctx, "client")
+			mustDo(t, err)
+			s.at.run = func() { mustDo(t, test.others(s, c)) }
+			mustDo(t, s.AskForClient(ctx, "client", now()))
+			if c, err := s.others.Client(ctx, "client"); !test.judge(c, err) {
+				t.Errorf("the client is %+v, %v", c, err)
+			}
+			unused, err := s.others.Unused(ctx, storage.Bound{})
+			if want := map[bool]int{true: 1}[name == "disabled"]; err != nil || unused != want {
+				t.Errorf("%d unused clients are listed, %v; want %d", unused, err, want)
+			}
+		})
+	}
+}
+
+// TestAskingForAUsedClientWritesNothing: the note is for clients that end unless they are used. Each visit to
+// another one would be a write.
+func TestAskingForAUsedClientWritesNothing(t *testing.T) {
+	s := newRemoving(t, "put", "client:client")
+	ctx := t.Context()
+	mustDo(t, s.others.CreateClient(ctx, storage.Client{ID: "client", Created: now()}))
+	s.at.run = func() { t.Error("a client without an end is written") }
+	mustDo(t, s.AskForClient(ctx, "client", now()), s.AskForClient(ctx, "nobody", now()))
+}
+
+// TestNetworkNames: a network has one name, however often and after whichever others it is asked for.
+func TestNetworkNames(t *testing.T) {
+	s, _ := newStore(t)
+	names := map[string]string{}
+	for range 3 {
+		for _, network := range []string{"192.0.2.0/24", "", "198.51.100.0/24", "2001:db8::/48"} {
+			name, err := s.NetworkName(network)
+			mustDo(t, err)
+			if first := names[network]; first != "" && first != name {
+				t.Errorf("%q is %s, and %s before", network, name, first)
+			}
+			names[network] = name
+		}
+	}
+	seen := map[string]bool{}
+	for network, name := range names {
+		if seen[name] || len(name) != 16 {
+			t.Errorf("%q is %s", network, name)
+		}
+		seen[name] = true
+	}
+}
+
+// TestEndedProviderTokenIsGone: the record that is left for a minute of a token of a provider has no token.
+func TestEndedProviderTokenIsGone(t *testing.T) {
+	s, backend := newStore(t)
+	ctx := t.Context()
+	token := storage.ProviderToken{Provider: "company", Issuer: "https://login.example.com", ProviderSubject: "1", Due: now()}
+	var err error
+	token.Token, err = s.SealProviderToken(token.ID(), "refresh token")
+	mustDo(t, err)
+	text, err := json.Marshal(token.Token)
+	mustDo(t, err)
+	token, err = s.PutProviderToken(ctx, token)
+	mustDo(t, err)
+	left := func() bool {
+		item, err := backend.Get(ctx, storage.KeyPrefix+"provider-token:"+string(token.ID()))
+		mustDo(t, err)
+		return bytes.Contains(item.Data, text)
+	}
+	if !left() {
+		t.Fatalf("%s is not found in the record: this is no test", text)
+	}
+	mustDo(t, s.EndProviderToken(ctx, token))
+	if left() {
+		t.Error("the token is left in the record")
+	}
+}

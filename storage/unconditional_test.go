@@ -112,3 +112,31 @@ func TestEndedProviderTokenIsGone(t *testing.T) {
 		t.Error("the token is left in the record")
 	}
 }
+
+// TestEntryBeforeItsToken: an entry of a token of a provider whose record is about to be written stays when
+// somebody reads the list meanwhile. One that is left over is removed after a minute.
+func TestEntryBeforeItsToken(t *testing.T) {
+	s := newTimed(t)
+	ctx := t.Context()
+	token := storage.ProviderToken{Provider: "company", Issuer: "https://login.example.com", ProviderSubject: "1", Due: s.now}
+	early, err := s.PutProviderToken(ctx, token) // for the text of its entry
+	mustDo(t, err)
+	const index = storage.KeyPrefix + "provider-tokens:due"
+	entries, err := s.backend.IndexPage(ctx, index, "", 10)
+	mustDo(t, err)
+	early.Due = s.now.Add(time.Hour)
+	_, err = s.PutProviderToken(ctx, early)
+	mustDo(t, err, s.backend.IndexAdd(ctx, index, entries[0]))
+	for _, test := range []struct {
+		after time.Duration
+		want  int
+	}{{0, 2}, {time.Minute, 2}, {time.Second, 1}} {
+		s.now = s.now.Add(test.after)
+		for due, err := range s.DueProviderTokens(ctx) {
+			t.Errorf("due is %+v, %v", due, err)
+		}
+		if n, err := s.backend.IndexLen(ctx, index); n != test.want || err != nil {
+			t.Errorf("after %s more there are %d entries, %v; want %d", test.after, n, err, test.want)
+		}
+	}
+}

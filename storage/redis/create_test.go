@@ -55,6 +55,12 @@ func TestCreate(t *testing.T) {
 	if ttl := m.TTL("forever"); ttl != 0 {
 		t.Errorf("an item without an end has %v left", ttl)
 	}
+	for key, condition := range map[string]storage.Condition{"brief": storage.Absent, "brief again": storage.Always} {
+		send(storage.Put{Key: key, Operation: storage.Version{7}, If: condition, TTL: time.Nanosecond}, 2, nil)
+		if ttl := m.TTL(key); ttl <= 0 {
+			t.Errorf("an item with less than a millisecond has no end: %v", ttl)
+		}
+	}
 	if _, err := b.Put(t.Context(), storage.Put{Key: "fenced", Operation: storage.Version{4}, On: "a lineage"}); err == nil || m.Exists("fenced") {
 		t.Errorf("a write on a lineage, to a server that has none: %v", err)
 	}

@@ -376,3 +376,28 @@ func TestClusterCommandsShareFlights(t *testing.T) {
 		time.Sleep(time.Second) // until the client has read the slots anew
 	})
 }
+
+// TestAlike: only jobs that go to one server and wait for the same replicas share a flight: the wait of the
+// first one is that of all.
+func TestAlike(t *testing.T) {
+	t.Parallel()
+	w := &tower{}
+	here, elsewhere := w.backend(0).client.(*goredis.Client), w.backend(0).client.(*goredis.Client)
+	defer here.Close()
+	defer elsewhere.Close()
+	first := &job{server: here, need: 1, named: []string{"a", "b"}}
+	for what, test := range map[string]struct {
+		job  job
+		want bool
+	}{
+		"the same":            {job{server: here, need: 1, named: []string{"a", "b"}}, true},
+		"another server":      {job{server: elsewhere, need: 1, named: []string{"a", "b"}}, false},
+		"more replicas":       {job{server: here, need: 2, named: []string{"a", "b"}}, false},
+		"another replica":     {job{server: here, need: 1, named: []string{"a", "c"}}, false},
+		"no certain replicas": {job{server: here, need: 1}, false},
+	} {
+		if got := test.job.alike(first); got != test.want || first.alike(&test.job) != got {
+			t.Errorf("%s: %t", what, got)
+		}
+	}
+}

@@ -100,13 +100,22 @@ func TestReplicaConfirms(t *testing.T) {
 	if err := b.IndexRemove(t.Context(), "index", "entry"); err != nil {
 		t.Errorf("IndexRemove: %v", err)
 	}
+	// Another process finds the write on the primary. Its connections have written nothing, so a WAIT
+	// alone would wait for nothing.
+	other := open(t, redis.Options{URL: primary.URL()})
+	defer other.Close()
+	lineageOf(t, other)
+	read := storage.Put{Key: late.Key, If: storage.Unchanged(late.Operation), Operation: late.Operation, Confirmation: true}
+	for what, again := range map[string]storage.Put{"the same write": late, "a confirmation of it": read} {
+		if _, err := other.Put(t.Context(), again); !errors.Is(err, storage.ErrUncertain) {
+			t.Errorf("%s by another process, while the replica hears nothing: %v", what, err)
+		}
+	}
 	if has("late") {
 		t.Fatal("the replica has heard of it")
 	}
 
 	// Lost entries are sent once more when the replica is linked again.
-	other := open(t, redis.Options{URL: primary.URL()})
-	defer other.Close()
 	link.Cut()
 	link.Clear()
 	link.Restore()

@@ -295,6 +295,16 @@ func TestNobodyIsDroppedInTheDark(t *testing.T) {
 	if v := g.look().View; v.Confirm != 1 {
 		t.Errorf("with two sentinels %d have to confirm, want 1", v.Confirm)
 	}
+
+	g = newGroup("Q", "R") // two name the primary, and one of them does not reach it any more
+	g.look()
+	delete(g.reports, "s1")
+	g.reports["s2"].Down = true
+	g.servers["P"].Replicas[0].Lag = 2
+	g.pass(time.Second)
+	if v := g.look().View; v.Confirm != 2 || v.Doubt != nil {
+		t.Errorf("while the lease is not prolonged %d have to confirm, want 2; %v", v.Confirm, v.Doubt)
+	}
 }
 
 // TestAloneIsMarked: before the primary acknowledges a write alone, the mark is written, and anew

@@ -202,6 +202,21 @@ func TestStaleReturns(t *testing.T) {
 	}
 }
 
+// TestNeitherHasEverything: of two servers that each have acknowledged writes which the other one lacks,
+// neither is filled from the other one: that would lose some of them.
+func TestNeitherHasEverything(t *testing.T) {
+	g := newGroup("Q")
+	wentAlone := Mark{Epoch: 1, Lineage: "lp", Alone: 1, Primary: "P"}
+	g.servers["P"] = Server{Primary: true, Lineage: "lp", Mark: wentAlone}
+	g.servers["Q"] = Server{Primary: true, Lineage: "lq", Mark: Mark{Epoch: 2, Lineage: "lq", Primary: "Q"}}
+	g.promote("P", 3, "Q")
+	step := g.look()
+	wantTrusted(t, "a primary that lacks writes", step.View, false)
+	if step.Refill != "" || step.Mark != (Mark{}) {
+		t.Errorf("it is filled from %q", step.Refill)
+	}
+}
+
 // TestFormerPrimaryRejoins: a former primary that returns and has nothing more should follow,
 // unless a sentinel may be about to promote it.
 func TestFormerPrimaryRejoins(t *testing.T) {

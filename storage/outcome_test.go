@@ -44,6 +44,40 @@ func TestTakeoverSettles(t *testing.T) {
 	})
 }
 
+// unreachable is a store that applies a write, loses the answer, and cannot be reached any more.
+type unreachable struct {
+	storage.Backend
+	gone bool
+}
+
+func (u *unreachable) Put(ctx context.Context, put storage.Put) (storage.Item, error) {
+	if u.gone {
+		return storage.Item{}, errors.New("the connection is refused")
+	}
+	u.gone = true
+	_, err := u.Backend.Put(ctx, put)
+	return storage.Item{}, errors.Join(err, storage.ErrUncertain)
+}
+
+// TestRefusalSettlesNothing: a write whose answer was lost may have happened, however certain it is that
+// sending it again had no effect.
+func TestRefusalSettlesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, backend := newStore(t)
+		s, err := storage.New(&unreachable{Backend: backend}, storage.Options{Issuer: issuer, Now: now})
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = s.TakeOnce(t.Context(), "purpose", "value", now().Add(time.Hour))
+		if !errors.Is(err, storage.ErrUncertain) || !errors.Is(err, storage.ErrUnavailable) {
+			t.Errorf("TakeOnce: %v", err)
+		}
+		if taken, err := s.Taken(t.Context(), "purpose", "value"); !taken || err != nil {
+			t.Errorf("it was written: %t, %v", taken, err)
+		}
+	})
+}
+
 // TestForgedInTheWay: a record that is in the way of another one is no conflict if no server wrote it: whoever
 // writes to the store could otherwise use up what may be used once, unnoticed.
 func TestForgedInTheWay(t *testing.T) {

@@ -64,6 +64,22 @@ func TestAskingForAUsedClientWritesNothing(t *testing.T) {
 	mustDo(t, s.AskForClient(ctx, "client", now()), s.AskForClient(ctx, "nobody", now()))
 }
 
+// TestUsedClientKeepsNoTrace: the first use removes from a client what is only for unused ones: its end, the
+// network that registered it, and when it sent a person.
+func TestUsedClientKeepsNoTrace(t *testing.T) {
+	s, _ := newStore(t)
+	ctx := t.Context()
+	mustDo(t, s.CreateClient(ctx, storage.Client{ID: "client", Network: "network", Created: now(), Expires: now().Add(time.Hour)}))
+	mustDo(t, s.AskForClient(ctx, "client", now()))
+	asked, err := s.Client(ctx, "client")
+	mustDo(t, err, s.UseClient(ctx, "client", now()))
+	used, err := s.Client(ctx, "client")
+	mustDo(t, err)
+	if asked.Asked.IsZero() || asked.Network == "" || !used.Asked.IsZero() || used.Network != "" || !used.Expires.IsZero() {
+		t.Errorf("%+v, and when it was used %+v", asked, used)
+	}
+}
+
 // TestNetworkNames: a network has one name, however often and after whichever others it is asked for.
 func TestNetworkNames(t *testing.T) {
 	s, _ := newStore(t)

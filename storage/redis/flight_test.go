@@ -94,6 +94,8 @@ func (w *tower) answer(ctx context.Context, cmds []goredis.Cmder) {
 			switch {
 			case key == "none":
 				cmd.SetErr(goredis.Nil)
+			case key == "broken":
+				cmd.SetErr(refused("ERR it is broken"))
 			case key == "moved" && len(cmds) > 1:
 				cmd.SetErr(refused("MOVED 1 " + towerAddr))
 			}

@@ -6,6 +6,8 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -100,15 +102,22 @@ func TestReplicaConfirms(t *testing.T) {
 	if err := b.IndexRemove(t.Context(), "index", "entry"); err != nil {
 		t.Errorf("IndexRemove: %v", err)
 	}
-	// Another process finds the write on the primary. Its connections have written nothing, so a WAIT
-	// alone would wait for nothing.
+	// Another process finds the write on the primary, and has it written once more: a WAIT is about what
+	// its own connection wrote.
+	sets := func() (calls int) {
+		for line := range strings.Lines(primary.Client().Info(t.Context(), "commandstats").Val()) {
+			_, _ = fmt.Sscanf(line, "cmdstat_set:calls=%d", &calls)
+		}
+		return calls
+	}
 	other := open(t, redis.Options{URL: primary.URL()})
 	defer other.Close()
 	lineageOf(t, other)
 	read := storage.Put{Key: late.Key, If: storage.Unchanged(late.Operation), Operation: late.Operation, Confirmation: true}
 	for what, again := range map[string]storage.Put{"the same write": late, "a confirmation of it": read} {
-		if _, err := other.Put(t.Context(), again); !errors.Is(err, storage.ErrUncertain) {
-			t.Errorf("%s by another process, while the replica hears nothing: %v", what, err)
+		before := sets()
+		if _, err := other.Put(t.Context(), again); !errors.Is(err, storage.ErrUncertain) || sets() != before+1 {
+			t.Errorf("%s by another process, while the replica hears nothing: %v, written %d times more", what, err, sets()-before)
 		}
 	}
 	if has("late") {

@@ -34,7 +34,8 @@ const (
 	// SignedIn is a session that began: Person, How (the method), Provider.
 	SignedIn Kind = "signed-in"
 	// SignInRefused is a sign-in with a wrong password, passkey or code, or of a person who may
-	// not come in: Person if there is one, How, Provider.
+	// not come in, and a wrong password on the page that changes it: Person if there is one, How,
+	// Provider.
 	SignInRefused Kind = "sign-in-refused"
 	// SignedOut is a session that ended, or all of a person: Person, How, Provider.
 	SignedOut Kind = "signed-out"

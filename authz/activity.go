@@ -46,8 +46,8 @@ func newActivity(cfg Config) *activity {
 	return &activity{store: cfg.Store, now: cfg.Now, pending: map[string]storage.Activity{}}
 }
 
-// noteRefused counts a sign-in that failed for a person who exists. It is never listed by
-// itself: whoever guesses passwords must not remove what happened from the list.
+// noteRefused counts a sign-in that failed for a person who exists, with whatever they sign in. It is
+// never listed by itself: whoever guesses must not remove what happened from the list.
 func (s *Server) noteRefused(ctx context.Context, subject string) {
 	r := storage.Refused{Count: 1, Last: s.cfg.Now(), From: shownNetwork(ctx)}
 	s.activity.change(subject, func(a *storage.Activity) { a.Refuse(r) })

@@ -60,6 +60,9 @@ func (s *Server) happened(ctx context.Context, f fact) {
 	if f.shown != "" {
 		s.show(ctx, f, now)
 	}
+	if f.kind == audit.SignInRefused && f.person != "" {
+		s.noteRefused(ctx, f.person)
+	}
 	if s.cfg.Audit == nil {
 		return
 	}

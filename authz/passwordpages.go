@@ -58,6 +58,7 @@ func (s *Server) changePassword(w http.ResponseWriter, r *http.Request) error {
 		var refused *refusedSignIn
 		switch {
 		case errors.As(err, &refused):
+			s.happened(r.Context(), fact{kind: audit.SignInRefused, person: refused.subject, how: methodPassword})
 			s.cfg.Logger.InfoContext(r.Context(), "password not changed", "user", session.UserName, "from", fair.Requester(r.Context()))
 			return s.passwordPage(w, r, session, http.StatusForbidden, language.Say("password.wrong"))
 		case err != nil:

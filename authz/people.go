@@ -76,14 +76,11 @@ func (s *Server) signIn(r *http.Request, name, password string) (_ storage.User,
 	return s.rehash(r.Context(), attempt.Lane, from, user, password)
 }
 
-// wrongPassword counts a refused attempt of a person, or of nobody if the name is empty, and returns
-// its error.
+// wrongPassword counts a refused attempt against the limits, and returns its error: of a person, or of
+// nobody if the name is empty.
 func (s *Server) wrongPassword(ctx context.Context, attempt *throttle.Attempt, user storage.User) error {
 	if err := settled(attempt.Wrong(ctx)); err != nil {
 		return err
-	}
-	if user.Name != "" {
-		s.noteRefused(ctx, user.Subject)
 	}
 	return &refusedSignIn{user.Name, user.Subject}
 }

@@ -37,7 +37,8 @@ const (
 	// not come in, and a wrong password on the page that changes it: Person if there is one, How,
 	// Provider.
 	SignInRefused Kind = "sign-in-refused"
-	// SignedOut is a session that ended, or all of a person: Person, How, Provider.
+	// SignedOut is a session that ended, or all of a person: Person, How (replaced, if somebody else
+	// signed in with the browser), Provider.
 	SignedOut Kind = "signed-out"
 	// PersonMade is an account that a sign-in made: Person, Provider.
 	PersonMade Kind = "person-made"

@@ -182,15 +182,39 @@ func (s *Server) startSession(w http.ResponseWriter, r *http.Request, user stora
 	if err := s.stillConnected(r.Context(), secret, by, user); err != nil {
 		return err
 	}
-	if old := s.cookies.get(r, sessionCookie); strings.HasPrefix(old, sessionPrefix) {
-		if err := s.cfg.Store.DeleteSession(r.Context(), old); err != nil {
-			return err
-		}
+	if err := s.endReplaced(r, user); err != nil {
+		return err
 	}
 	s.cookies.set(w, sessionCookie, secret, s.cfg.SessionMax)
 	s.holders.put(storage.SessionID(secret), holder{user.Name, user.Subject})
 	s.chores.deferWork(func(ctx context.Context) error { return s.cfg.Store.TidySessions(ctx, user.Subject) })
 	s.happened(r.Context(), fact{kind: audit.SignedIn, person: user.Subject, how: by.name, provider: by.provider, shown: eventSignedIn, about: by.shown()})
+	return nil
+}
+
+// howReplaced is how a session ended when somebody else signed in with its browser.
+const howReplaced = "replaced"
+
+// endReplaced ends the session that a browser had before somebody signed in with it. If it was that of
+// another person, the audit trail says that they are signed out.
+func (s *Server) endReplaced(r *http.Request, by storage.User) error {
+	secret := s.cookies.get(r, sessionCookie)
+	if !strings.HasPrefix(secret, sessionPrefix) {
+		return nil
+	}
+	was, err := s.cfg.Store.Session(r.Context(), secret)
+	if errors.Is(err, storage.ErrNotFound) {
+		return nil
+	}
+	if err != nil && !errors.Is(err, storage.ErrRecord) { // one that cannot be read ends too
+		return err
+	}
+	if err := s.cfg.Store.DeleteSession(r.Context(), secret); err != nil {
+		return err
+	}
+	if err == nil && was.Subject != by.Subject && !s.over(was) {
+		s.happened(r.Context(), fact{kind: audit.SignedOut, person: was.Subject, how: howReplaced})
+	}
 	return nil
 }
 

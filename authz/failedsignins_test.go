@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"gatehouse.example/audit"
+	"gatehouse.example/authz/admin"
 )
 
 // failedFor returns how many failed sign-ins wait to be shown to the person of the tests.
@@ -55,4 +56,31 @@ func TestEachFailedSignInCounts(t *testing.T) {
 			t.Errorf("%s: %d failed sign-ins are shown", failed.what, n)
 		}
 	}
+}
+
+// TestLimitsOnCodesAreOfThePerson: wrong codes of a person who was removed do not limit the next person of
+// that name, and those of a person do.
+func TestLimitsOnCodesAreOfThePerson(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t, setup{})
+	_, app, _ := h.withFactor()
+	b := h.atCode()
+	page := b.page
+	for tries := 0; b.submit("code", "000000").status != http.StatusTooManyRequests; tries++ {
+		if b.page = page; tries > 40 {
+			t.Fatal("codes are not limited")
+		}
+	}
+	b.page = page
+	mustWait(t, "the same person", withSeconds(b.submit("code", app.code())))
+	h.must(admin.RemoveUser(t.Context(), h.store, personName))
+	h.addPerson(personName)
+	_, app, _ = h.withFactor()
+	b = h.atCode()
+	page = b.page
+	for range 5 { // more than the limit of the other person lets through again in the meantime
+		wantRefusal(t, "a wrong code of the next person", b.submit("code", "000000"), http.StatusForbidden, "not right")
+		b.page = page
+	}
+	mustSignIn(t, "the next person", b.submit("code", app.code()))
 }

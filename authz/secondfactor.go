@@ -128,7 +128,8 @@ var errWrongCode = errors.New("authz: wrong code")
 // guessed compares a code with those of the person, within the limits on guessing, and uses none up: one that
 // gets no answer, because the limits of all processes are reached, can be used later.
 func (s *Server) guessed(r *http.Request, user storage.User, code string) error {
-	attempt, wait := s.throttle.BeginCode(throttle.SignIn{Name: user.Name, From: fair.Requester(r.Context()), Device: s.device(r, user)})
+	// By the subject: whoever gets the name of a person who was removed begins anew.
+	attempt, wait := s.throttle.BeginCode(throttle.SignIn{Name: user.Subject, From: fair.Requester(r.Context()), Device: s.device(r, user)})
 	if wait > 0 {
 		return tooManyCodes(wait)
 	}

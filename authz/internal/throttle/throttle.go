@@ -98,7 +98,8 @@ func New(now func() time.Time, count fair.Counter) *Throttle {
 
 // SignIn is an attempt to sign in.
 type SignIn struct {
-	// Name is the canonical name of a person, or "" if the input cannot be a name.
+	// Name is the canonical name of a person, or "" if the input cannot be a name. For
+	// [Throttle.BeginCode] it is what stays with the person for good.
 	Name string
 	// From is the address from which the attempt comes.
 	From netip.Addr

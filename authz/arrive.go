@@ -17,7 +17,7 @@ import (
 )
 
 // welcome signs in the person who came from a provider.
-func (s *Server) welcome(w http.ResponseWriter, r *http.Request, t storage.Transaction, p *provider, a upstream.Arrival) error {
+func (s *Server) welcome(w http.ResponseWriter, r *http.Request, t returned, p *provider, a upstream.Arrival) error {
 	user, err := s.arrive(r.Context(), p, a)
 	if err != nil {
 		return s.notWelcome(r, p, a, err)
@@ -25,13 +25,13 @@ func (s *Server) welcome(w http.ResponseWriter, r *http.Request, t storage.Trans
 	if err := s.keepProviderToken(r.Context(), p, a, user); err != nil {
 		return err
 	}
-	by := signInMethod{name: methodProvider, provider: p.ID, providerSubject: a.Subject, providerSession: a.SID, at: signedInAt(t, a)}
+	by := signInMethod{name: methodProvider, provider: p.ID, providerSubject: a.Subject, providerSession: a.SID, at: signedInAt(t.Transaction, a), began: t.began}
 	by.alias = storage.IdentityAlias(p.ID, a.Issuer, a.Subject)
 	if err := s.startSession(w, r, user, by); err != nil {
 		return err
 	}
 	s.cfg.Logger.InfoContext(quietlog.Always(r.Context()), "signed in", "user", user.Name, "sub", user.Subject, "provider", p.ID)
-	s.afterSignIn(w, t)
+	s.afterSignIn(w, t.Transaction)
 	return nil
 }
 

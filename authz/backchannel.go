@@ -95,7 +95,8 @@ func (s *Server) endAtProvider(ctx context.Context, p *provider, request upstrea
 }
 
 // endSessionsAt ends the session that a logout token names (sid), or else all sessions that began
-// with the account at the provider (sub). Other sessions of the person go on. It returns the
+// with the account at the provider (sub), those of sign-ins that are under way included. Other sessions
+// of the person go on. It returns the
 // people, as far as the token or a session tells.
 func (s *Server) endSessionsAt(ctx context.Context, p *provider, request upstream.LogoutRequest) (subjects []string, err error) {
 	user, err := s.cfg.Store.UserOf(ctx, storage.IdentityAlias(p.ID, request.Issuer, request.Subject))
@@ -106,6 +107,9 @@ func (s *Server) endSessionsAt(ctx context.Context, p *provider, request upstrea
 		return nil, err
 	}
 	if request.SID == "" {
+		if err := s.cfg.Store.EndProviderAccount(ctx, p.ID, request.Subject); err != nil {
+			return nil, err
+		}
 		identity := storage.Identity{Provider: p.ID, Issuer: request.Issuer, Subject: request.Subject}
 		return subjects, s.endSessionsOf(ctx, user, identity, "")
 	}

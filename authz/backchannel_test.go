@@ -71,6 +71,7 @@ func TestBackChannelLogout(t *testing.T) {
 		t.Error("a logout ended a grant")
 	}
 	sid("three")
+	p.clock.advance(time.Second)
 	one.arrive(p.company, "company", asks(c))
 	mustRefuse(t, p.sendLogout("company", token), http.StatusBadRequest, "invalid_request") // a replay
 	want("after a replay", true, false, false, true)

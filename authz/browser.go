@@ -140,11 +140,11 @@ const (
 
 // signInMethod is how a person has signed in. The provider, the account and the session there are
 // empty for a sign-in at this server, and so is the alias of the account. at is when the person signed
-// in at the provider, zero for now.
+// in at the provider, zero for now; began is when the sign-in there began.
 type signInMethod struct {
 	name, provider, providerSubject, providerSession string
 	alias                                            storage.AliasID
-	at                                               time.Time
+	at, began                                        time.Time
 }
 
 // time returns when the person authenticated, by the clock of this server.

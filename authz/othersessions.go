@@ -28,7 +28,7 @@ func (s *Server) endOtherSessions(w http.ResponseWriter, r *http.Request, sessio
 	if err := s.cfg.Store.CreateSession(r.Context(), secret, next); err != nil {
 		return liveSession{}, err
 	}
-	began := signInMethod{provider: next.Provider, providerSession: next.ProviderSession}
+	began := signInMethod{provider: next.Provider, providerSubject: next.ProviderSubject, providerSession: next.ProviderSession, began: next.Begun}
 	if err := s.joinProviderSession(r.Context(), secret, began, next.Expires); err != nil {
 		return liveSession{}, err
 	}

@@ -70,6 +70,7 @@ func TestActivityOfLogout(t *testing.T) {
 			if answer := p.send(r); answer.status != http.StatusOK {
 				t.Fatal(answer)
 			}
+			p.clock.advance(time.Second)
 			page := p.newBrowser().happened(p.company)
 			if strings.Contains(page, signedOut) == grants || strings.Contains(page, logoutEnded) != grants || strings.Contains(page, "192.0.2.77") {
 				t.Errorf("ends grants: %t, and the page is\n%s", grants, page)

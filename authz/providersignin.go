@@ -167,14 +167,16 @@ func (s *Server) callback(w http.ResponseWriter, r *http.Request) error {
 	if len(back.connecting) > 0 {
 		return s.connect(w, r, back, p, arrival)
 	}
-	return s.welcome(w, r, back.Transaction, p, arrival)
+	return s.welcome(w, r, back, p, arrival)
 }
 
 // returned is a transaction whose browser came back from a provider. The attempt is taken out of
-// it; connecting is the session to whose person the account is to be connected.
+// it; connecting is the session to whose person the account is to be connected, began when the browser
+// was sent there.
 type returned struct {
 	storage.Transaction
 	connecting storage.SecretHash
+	began      time.Time
 }
 
 // returning returns the transaction of a callback. A state that this browser did not begin at this
@@ -206,7 +208,7 @@ func (s *Server) takeAttempt(w http.ResponseWriter, r *http.Request, t storage.T
 	if err := s.rekeep(w, r, t); err != nil {
 		return returned{}, upstream.Attempt{}, err
 	}
-	return returned{t, began.Session}, attempt, nil
+	return returned{t, began.Session, began.At}, attempt, nil
 }
 
 // finish takes the attempt of a callback and asks the provider who came.

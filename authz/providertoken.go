@@ -27,12 +27,17 @@ func (s *Server) keepProviderToken(ctx context.Context, p *provider, a upstream.
 }
 
 // joinProviderSession lists a new session with the session at the provider with which it began.
-// If the provider has ended that one meanwhile, the new session ends too.
-func (s *Server) joinProviderSession(ctx context.Context, secret string, by signInMethod, until time.Time) error {
-	if by.providerSession == "" {
+// If the provider has ended that one meanwhile, or all of the account, the new session ends too.
+func (s *Server) joinProviderSession(ctx context.Context, secret string, by signInMethod, until time.Time) (err error) {
+	if by.provider == "" {
 		return nil
 	}
-	err := s.cfg.Store.JoinProviderSession(ctx, by.provider, by.providerSession, storage.SessionID(secret), until)
+	if by.providerSession != "" {
+		err = s.cfg.Store.JoinProviderSession(ctx, by.provider, by.providerSession, storage.SessionID(secret), until)
+	}
+	if err == nil {
+		err = s.cfg.Store.CheckProviderAccount(ctx, by.provider, by.providerSubject, by.began)
+	}
 	if err == nil {
 		return nil
 	}

@@ -66,6 +66,10 @@ func (f *fixture) newerPeople(t *testing.T) map[string]newerRecord {
 		"JoinProviderSession": join,
 		"EndProviderSession":  func() error { _, err := f.EndProviderSession(ctx, "company", "sid"); return err },
 	}}
+	out := func() error { return f.EndProviderAccount(ctx, "company", "1") }
+	records["provider account"] = newerRecord{f.last(t, out()), map[string]func() error{
+		"CheckProviderAccount": func() error { return f.CheckProviderAccount(ctx, "company", "1", f.clock.Now()) },
+	}, map[string]func() error{"EndProviderAccount": out}}
 
 	token := f.providerToken(t, "1", time.Hour)
 	key = f.last(t, f.ReplaceProviderToken(ctx, token))

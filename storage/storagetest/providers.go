@@ -68,6 +68,35 @@ func testProviderSessions(t *testing.T, f *fixture) {
 	wantError(t, "JoinProviderSession when all is over", begin(unique("new")), nil)
 }
 
+// testProviderAccounts: a sign-in that began before an account at a provider was signed out everywhere, or
+// at that moment, gives no session, and neither others nor later ones are kept out.
+func testProviderAccounts(t *testing.T, f *fixture) {
+	ctx := t.Context()
+	sub, began := unique("sub"), f.clock.Now()
+	check := func(what, provider, subject string, began time.Time, want error) {
+		t.Helper()
+		wantError(t, "CheckProviderAccount "+what, f.CheckProviderAccount(ctx, provider, subject, began), want)
+	}
+	check("before", "company", sub, began, nil)
+	f.clock.advance(time.Second)
+	f.faults.LoseReplies(1)
+	wantError(t, "EndProviderAccount", f.EndProviderAccount(ctx, "company", sub), nil)
+	ended := f.clock.Now()
+	check("of a sign-in before", "company", sub, began, storage.ErrNotFound)
+	check("of one at that moment", "company", sub, ended, storage.ErrNotFound)
+	check("of a later one", "company", sub, ended.Add(time.Millisecond), nil)
+	check("of another account", "company", unique("sub"), began, nil)
+	check("at another provider", "other", sub, began, nil)
+	wantError(t, "JoinProviderSession", f.JoinProviderSession(ctx, "company", sub, "session", f.clock.later()), nil)
+	f.clock.advance(10 * time.Minute)
+	check("of the longest sign-in", "company", sub, began, storage.ErrNotFound)
+	wantError(t, "EndProviderAccount again", f.EndProviderAccount(ctx, "company", sub), nil)
+	check("after a second end", "company", sub, ended.Add(time.Minute), storage.ErrNotFound)
+	f.faults.SetDown(true)
+	wantUnavailable(t, "CheckProviderAccount", f.CheckProviderAccount(ctx, "company", sub, began))
+	wantUnavailable(t, "EndProviderAccount", f.EndProviderAccount(ctx, "company", sub))
+}
+
 // beginAt begins a session here that began with a session at a provider.
 func (f *fixture) beginAt(t *testing.T, sid, secret string, lasts time.Duration) error {
 	t.Helper()

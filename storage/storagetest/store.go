@@ -97,6 +97,7 @@ var otherTests = suite{
 	"SessionList":       testSessionList,
 	"Pins":              testPins,
 	"ProviderSessions":  testProviderSessions,
+	"ProviderAccounts":  testProviderAccounts,
 	"ManyAtProvider":    testManyAtProvider,
 	"ProviderTokens":    testProviderTokens,
 	"Aliases":           testAliases,

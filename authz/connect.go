@@ -179,6 +179,10 @@ func without(user storage.User, id storage.AliasID) storage.User {
 // the person can sign in. Sessions that began with it end.
 func (s *Server) disconnect(w http.ResponseWriter, r *http.Request, id storage.AliasID, session liveSession) error {
 	var removed storage.Identity
+	alias, err := s.aliasBefore(r.Context(), id)
+	if err != nil {
+		return err
+	}
 	user, err := s.changeSelf(r.Context(), session, func(u *storage.User) error {
 		at := slices.IndexFunc(u.Identities, func(i storage.Identity) bool { return aliasOf(i) == id })
 		if at < 0 {
@@ -194,9 +198,8 @@ func (s *Server) disconnect(w http.ResponseWriter, r *http.Request, id storage.A
 		return err
 	}
 	// The alias leads nowhere any more, now that the person does not list the identity.
-	err = s.cfg.Store.DeleteAlias(r.Context(), id)
-	if err == nil {
-		err = s.cfg.Store.DeleteProviderToken(r.Context(), id)
+	if err = s.endAlias(r.Context(), id, alias, user); err == nil {
+		err = s.cfg.Store.DeleteProviderToken(r.Context(), id, user.Subject)
 	}
 	if err == nil {
 		err = s.endSessionsOf(r.Context(), user, removed, session.ID())
@@ -210,6 +213,28 @@ func (s *Server) disconnect(w http.ResponseWriter, r *http.Request, id storage.A
 	})
 	seeOther(w, s.cfg.Issuer+providersPath)
 	return nil
+}
+
+// aliasBefore returns an alias for endAlias, the zero value if there is none.
+func (s *Server) aliasBefore(ctx context.Context, id storage.AliasID) (storage.Alias, error) {
+	alias, err := s.cfg.Store.Alias(ctx, id)
+	if errors.Is(err, storage.ErrNotFound) {
+		return storage.Alias{}, nil
+	}
+	return alias, err
+}
+
+// endAlias ends an alias that was read before its person stopped to list it. One that has led to another
+// person then, or that somebody has taken since, stays.
+func (s *Server) endAlias(ctx context.Context, id storage.AliasID, before storage.Alias, of storage.User) error {
+	if before.Subject != of.Subject {
+		return nil
+	}
+	err := s.cfg.Store.EndAlias(ctx, id, before)
+	if errors.Is(err, storage.ErrConflict) {
+		return nil
+	}
+	return err
 }
 
 // endSessionsOf ends the sessions of a person that began with an identity, except one.

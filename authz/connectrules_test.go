@@ -82,6 +82,49 @@ func (h *harness) wantLogged(part string) {
 	}
 }
 
+// endAlias ends an alias whatever it leads to.
+func (h *harness) endAlias(id storage.AliasID) error {
+	alias, err := h.store.Alias(h.t.Context(), id)
+	if err != nil {
+		return err
+	}
+	return h.store.EndAlias(h.t.Context(), id, alias)
+}
+
+// TestConnectedElsewhereWhileDisconnecting: an account that somebody else connects in the moment in which
+// its person disconnects it is theirs, and stays so, with the token of the provider.
+func TestConnectedElsewhereWhileDisconnecting(t *testing.T) {
+	t.Parallel()
+	p := newAtProvider(t, func(c *authz.Config) { c.Providers[0].Recheck = time.Hour })
+	p.company.SignIn(personOf("1", "ada@example.com"))
+	own := p.connected(p.company, "company")
+	p.addPerson("writer")
+	other := p.newBrowser()
+	other.signInForAccount("writer")
+	back := other.connecting(p.company, "company").String()
+	own.open(p.issuer + "/account/providers")
+	done := p.meanwhile("alias", func() {
+		if r := other.open(back); r.status != http.StatusSeeOther {
+			t.Errorf("connecting: %s", r)
+		}
+	})
+	r := own.submit("disconnect", string(p.aliasAt("1")))
+	done()
+	if r.status != http.StatusSeeOther {
+		t.Fatalf("disconnecting: %s", r)
+	}
+	leads, err := p.store.UserOf(t.Context(), p.aliasAt("1"))
+	if err != nil || leads.Name != "writer" {
+		t.Errorf("the account leads to %q, %v", leads.Name, err)
+	}
+	if token, err := p.store.ProviderToken(t.Context(), p.aliasAt("1")); err != nil || token.Subject != leads.Subject {
+		t.Errorf("the token of the provider: %+v, %v", token, err)
+	}
+	if len(p.person().Identities) != 0 {
+		t.Errorf("the person before lists %+v", p.person().Identities)
+	}
+}
+
 // TestDisconnectEndsItsSessions: sessions that began with the account end, but not the one that
 // disconnects it, and not those that began otherwise: with a password, at another provider, or with
 // another account at the same one. A session that cannot be read is no obstacle.
@@ -187,7 +230,7 @@ func TestConnectMendsAndYields(t *testing.T) {
 	t.Parallel()
 	p := newAtProvider(t, nil)
 	b, id := p.connected(p.company, "company"), p.aliasAt("1")
-	if err := p.store.DeleteAlias(t.Context(), id); err != nil {
+	if err := p.endAlias(id); err != nil {
 		t.Fatal(err)
 	}
 	b.connect(p.company, "company")
@@ -210,7 +253,7 @@ func TestConnectMendsAndYields(t *testing.T) {
 			writer.Identities = []storage.Identity{{Provider: "company", Issuer: p.company.URL(), Subject: "1"}}
 			return errors.Join(p.store.UpdateUser(t.Context(), writer), p.store.PutAlias(t.Context(), id, alias.Leading("writer", writer.Subject)))
 		}},
-		"gone after": {"put", "user", func(p *atProvider, id storage.AliasID) error { return p.store.DeleteAlias(t.Context(), id) }},
+		"gone after": {"put", "user", func(p *atProvider, id storage.AliasID) error { return p.endAlias(id) }},
 	} {
 		p := newAtProvider(t, nil)
 		p.addPerson("writer")

@@ -181,6 +181,15 @@ func (s *Server) renamePasskey(r *http.Request, session liveSession, id, name st
 // it. The last way to sign in stays.
 func (s *Server) removePasskey(w http.ResponseWriter, r *http.Request, session liveSession, id string) error {
 	var removed storage.Passkey
+	at, err := findPasskey(session.person, id)
+	if err != nil {
+		return err
+	}
+	name := storage.PasskeyAlias(session.person.Passkeys[at].ID)
+	alias, err := s.aliasBefore(r.Context(), name)
+	if err != nil {
+		return err
+	}
 	user, err := s.changeSignIn(w, r, session, func(u *storage.User) error {
 		i, err := findPasskey(*u, id)
 		if err != nil {
@@ -198,5 +207,5 @@ func (s *Server) removePasskey(w http.ResponseWriter, r *http.Request, session l
 	}
 	s.cfg.Logger.InfoContext(quietlog.Always(r.Context()), "passkey removed", "user", user.Name, "sub", user.Subject)
 	s.happened(r.Context(), fact{kind: audit.PersonChanged, person: user.Subject, shown: eventPasskeyRemoved, about: removed.Name})
-	return s.cfg.Store.DeleteAlias(r.Context(), storage.PasskeyAlias(removed.ID))
+	return s.endAlias(r.Context(), name, alias, user)
 }

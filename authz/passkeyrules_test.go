@@ -163,7 +163,7 @@ func TestMakingPasskeysTogether(t *testing.T) {
 			h.must(h.store.UpdateUser(t.Context(), writer))
 			h.must(h.store.PutAlias(t.Context(), storage.PasskeyAlias(k.ID), alias.Leading(writer.Name, writer.Subject)))
 		}, "the passkey was registered for another person at the same moment"},
-		"gone after": {"user", func(h *harness, k *key) { h.must(h.store.DeleteAlias(t.Context(), storage.PasskeyAlias(k.ID))) },
+		"gone after": {"user", func(h *harness, k *key) { h.must(h.endAlias(storage.PasskeyAlias(k.ID))) },
 			"the passkey was registered for another person at the same moment"},
 		"signed out": {"user", func(h *harness, _ *key) { h.changeUser(func(u *storage.User) { u.SessionEpoch++ }) }, ""},
 	} {

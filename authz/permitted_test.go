@@ -332,7 +332,7 @@ func TestNobodyHoldsTheGrant(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]func(h *harness){
 		"disabled": func(h *harness) { h.changePerson(func(u *storage.User) { u.Disabled = true }) },
-		"removed":  func(h *harness) { _ = h.store.DeleteUser(h.t.Context(), personName) },
+		"removed":  func(h *harness) { _ = h.store.DeleteUser(h.t.Context(), personName, h.subject()) },
 		"replaced": func(h *harness) { h.changePerson(func(u *storage.User) { u.Subject = "another" }) },
 	} {
 		for _, known := range []bool{true, false} {

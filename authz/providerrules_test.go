@@ -237,7 +237,7 @@ func TestAliasIsMended(t *testing.T) {
 	p.newBrowser().arrive(p.company, "company", asks(c))
 	before := p.user(t, adaName)
 	id := storage.IdentityAlias("company", p.company.URL(), "1")
-	if err := p.store.DeleteAlias(t.Context(), id); err != nil {
+	if err := p.endAlias(id); err != nil {
 		t.Fatal(err)
 	}
 	p.newBrowser().arrive(p.company, "company", asks(c))

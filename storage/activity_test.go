@@ -81,7 +81,7 @@ func TestActivityEndsWithThePerson(t *testing.T) {
 	if a, err := s.Activity(t.Context(), "subject"); err != nil || len(a.Events) != 1 {
 		t.Fatalf("%+v, %v", a, err)
 	}
-	if err := s.DeleteUser(t.Context(), "ada"); err != nil {
+	if err := s.DeleteUser(t.Context(), "ada", "subject"); err != nil {
 		t.Fatal(err)
 	}
 	if a, err := s.Activity(t.Context(), "subject"); err != nil || len(a.Events) != 0 {

@@ -42,15 +42,13 @@ func aliasID(parts ...string) AliasID {
 	return AliasID(base64URL(sum[:]))
 }
 
-// Alias returns an alias, whether it counts or not, or [ErrNotFound].
+// Alias returns an alias, whether it counts or not, or [ErrNotFound]. With that error too the result is
+// what [Store.PutAlias] needs: what is left of one that has ended may be there for a minute.
 func (s *Store) Alias(ctx context.Context, id AliasID) (Alias, error) {
 	var a Alias
 	version, err := s.read(ctx, kindAlias, string(id), &a)
-	if err != nil {
-		return Alias{}, err
-	}
 	a.version = version
-	return a, nil
+	return a, err
 }
 
 // PutAlias stores a new alias, or replaces the one that was read before as a. [ErrConflict] means
@@ -66,14 +64,12 @@ func (a Alias) Leading(userName, subject string) Alias {
 	return a
 }
 
-// DeleteAlias removes an alias. It is not an error if there is none.
-func (s *Store) DeleteAlias(ctx context.Context, id AliasID) error {
-	ctx, cancel := context.WithTimeout(ctx, s.writeTime)
-	defer cancel()
-	if err := s.backend.Delete(ctx, key(kindAlias, string(id))); err != nil {
-		return unavailable("delete alias", err)
-	}
-	return nil
+// EndAlias ends an alias that was read before as a. [ErrConflict] means that it was changed since, and
+// that it stays: somebody has taken it.
+func (s *Store) EndAlias(ctx context.Context, id AliasID, a Alias) error {
+	// Deleting has no condition, so the record gets an end that has come.
+	_, err := s.write(ctx, record{kind: kindAlias, id: string(id), value: a, expires: s.now()}, Unchanged(a.version))
+	return err
 }
 
 // UserOf returns the person to whom an alias leads. It is [ErrNotFound] if there is no alias, or
@@ -111,12 +107,12 @@ func (s *Store) deleteAliases(ctx context.Context, u User) error {
 	for _, id := range u.Aliases() {
 		a, err := s.Alias(ctx, id)
 		if err == nil && a.Subject == u.Subject {
-			err = s.DeleteAlias(ctx, id)
+			err = s.EndAlias(ctx, id, a)
 		}
-		if err == nil || errors.Is(err, ErrNotFound) {
-			err = s.DeleteProviderToken(ctx, id)
+		if err == nil || errors.Is(err, ErrNotFound) || errors.Is(err, ErrConflict) { // it leads to another person
+			err = s.DeleteProviderToken(ctx, id, u.Subject)
 		}
-		if err != nil && !errors.Is(err, ErrNotFound) {
+		if err != nil {
 			return err
 		}
 	}

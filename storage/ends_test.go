@@ -49,7 +49,7 @@ func TestEverythingEnds(t *testing.T) {
 			t.Errorf("no record of kind %s was written: write one here", kind)
 		}
 	}
-	mustDo(t, s.RevokeUser(t.Context(), "subject", "removed"), s.DeleteUser(t.Context(), "person-subject")) // with young entries
+	mustDo(t, s.RevokeUser(t.Context(), "subject", "removed"), s.DeleteUser(t.Context(), "person-subject", "subject")) // with young entries
 	s.now = s.now.Add(2 * time.Hour)
 	s.removeAll(t)
 	s.now = s.now.Add(401 * 24 * time.Hour)
@@ -143,7 +143,7 @@ func (s *timed) servesAll(t *testing.T) {
 func (s *timed) removeAll(t *testing.T) {
 	t.Helper()
 	ctx := t.Context()
-	mustDo(t, s.RevokeUser(ctx, "other", "removed"), s.DeleteUser(ctx, "person-other"))
+	mustDo(t, s.RevokeUser(ctx, "other", "removed"), s.DeleteUser(ctx, "person-other", "other"))
 	clients := 0
 	for c, err := range s.Clients(ctx) {
 		mustDo(t, err, s.RemoveClient(ctx, c, "removed"), s.RevokeClient(ctx, c.ID, "removed"))

@@ -120,24 +120,34 @@ func (s *Store) EndProviderToken(ctx context.Context, t ProviderToken) error {
 	return s.indexRemove(ctx, providerTokensDue, entryOf(t.listed, id))
 }
 
-// DeleteProviderToken forgets the token of an identity. It is not an error if there is none.
-func (s *Store) DeleteProviderToken(ctx context.Context, id AliasID) error {
-	there, err := s.ProviderToken(ctx, id)
-	if errors.Is(err, ErrNotFound) {
-		return nil
+// DeleteProviderToken forgets the token of an identity of a person (sub). It is not an error if there is
+// none, or one of another person, who has connected the identity since.
+func (s *Store) DeleteProviderToken(ctx context.Context, id AliasID, subject string) error {
+	for range changeAttempts {
+		there, err := s.ProviderToken(ctx, id)
+		switch {
+		case errors.Is(err, ErrRecord):
+			return s.deleteUnreadableToken(ctx, id)
+		case errors.Is(err, ErrNotFound) || err == nil && there.Subject != subject:
+			return nil
+		case err == nil:
+			err = s.EndProviderToken(ctx, there)
+		}
+		if !errors.Is(err, ErrConflict) {
+			return err
+		}
 	}
-	if err != nil && !errors.Is(err, ErrRecord) {
-		return err
-	}
-	deleting, cancel := context.WithTimeout(ctx, s.writeTime)
+	return fmt.Errorf("storage: delete provider token: %w: it kept changing", ErrUnavailable)
+}
+
+// deleteUnreadableToken removes a token without knowing its entry. Whoever reads that removes it.
+func (s *Store) deleteUnreadableToken(ctx context.Context, id AliasID) error {
+	ctx, cancel := context.WithTimeout(ctx, s.writeTime)
 	defer cancel()
-	if err := s.backend.Delete(deleting, key(kindProviderToken, string(id))); err != nil {
+	if err := s.backend.Delete(ctx, key(kindProviderToken, string(id))); err != nil {
 		return unavailable("delete provider token", err)
 	}
-	if err != nil { // unreadable, so its entry is unknown; whoever reads that removes it
-		return nil
-	}
-	return s.indexRemove(ctx, providerTokensDue, entryOf(there.listed, string(id)))
+	return nil
 }
 
 // DueProviderTokens lists the tokens whose next question is due and on which no process has a

@@ -83,7 +83,7 @@ func TestRemovedWhileChanging(t *testing.T) {
 		ann.Passkeys = []storage.Passkey{{ID: []byte("new")}}
 		mustDo(t, err, s.others.PutAlias(ctx, passkey, storage.Alias{}.Leading("ann", "first")), s.others.UpdateUser(ctx, ann))
 	}
-	mustDo(t, s.DeleteUser(ctx, "ann"))
+	mustDo(t, s.DeleteUser(ctx, "ann", "first"))
 	if _, err := s.others.User(ctx, "ann"); !errors.Is(err, storage.ErrNotFound) {
 		t.Errorf("the person: %v", err)
 	}
@@ -110,20 +110,17 @@ func TestAddedWhileRemoved(t *testing.T) {
 			added := errors.New("nobody")
 			s.at.run = func() {
 				if step.again {
-					mustDo(t, s.others.DeleteUser(ctx, "ann"))
+					mustDo(t, s.others.DeleteUser(ctx, "ann", "first"))
 				}
 				added = s.others.CreateUser(ctx, storage.User{Name: "ann", Subject: "second"})
 			}
-			mustDo(t, s.DeleteUser(ctx, "ann"))
+			mustDo(t, s.DeleteUser(ctx, "ann", "first"))
 			var want []string
-			if step.call == "delete" { // the name is not free yet
-				if !errors.Is(added, storage.ErrConflict) {
-					t.Errorf("a person added before the record is deleted: %v", added)
-				}
-				mustDo(t, s.others.DeleteUser(ctx, "ann"))
-			} else {
+			if step.again {
 				mustDo(t, added)
 				want = []string{"ann second"}
+			} else if !errors.Is(added, storage.ErrConflict) { // the name is not free yet
+				t.Errorf("a person added before the record is deleted: %v", added)
 			}
 			if got := listedUsers(t, s.others); !slices.Equal(got, want) {
 				t.Errorf("people are %q; want %q", got, want)
@@ -147,17 +144,17 @@ func TestAddedWhileRemoved(t *testing.T) {
 // TestRemovalOfADeadProcess: a process that dies between the steps of a removal leaves a name that another
 // one removes: no entry is left of it.
 func TestRemovalOfADeadProcess(t *testing.T) {
-	s := newRemoving(t, "delete", "user:ann")
+	s := newRemoving(t, "unlist", "users:all")
 	ctx, die := context.WithCancel(t.Context())
 	mustDo(t, s.others.CreateUser(ctx, storage.User{Name: "ann", Subject: "first"}))
 	s.at.run = die
-	if err := s.DeleteUser(ctx, "ann"); err == nil {
+	if err := s.DeleteUser(ctx, "ann", "first"); err == nil {
 		t.Fatal("it goes on")
 	}
 	if _, err := s.others.User(t.Context(), "ann"); !errors.Is(err, storage.ErrNotFound) {
 		t.Errorf("the person: %v", err)
 	}
-	mustDo(t, s.others.DeleteUser(t.Context(), "ann"))
+	mustDo(t, s.others.DeleteUser(t.Context(), "ann", "first"))
 	if counts, err := s.others.Counts(t.Context()); counts.People != 0 || err != nil {
 		t.Errorf("%d people are listed, %v", counts.People, err)
 	}

@@ -125,20 +125,21 @@ func (s *Store) UpdateUser(ctx context.Context, u User) error {
 	return err
 }
 
-// DeleteUser removes a person with all that leads to them, their sessions and their remembered
-// consents. Their grants are revoked by [Store.RevokeUser]. Somebody else who is added under the name meanwhile stays.
-func (s *Store) DeleteUser(ctx context.Context, name string) error {
-	first := ""
-	for attempt := range changeAttempts {
+// DeleteUser removes a person (sub) with all that leads to them, their sessions and their remembered
+// consents. Their grants are revoked by [Store.RevokeUser]. It is not an error if the person is gone;
+// another one who has the name since stays.
+func (s *Store) DeleteUser(ctx context.Context, name, subject string) error {
+	for range changeAttempts {
 		u, err := s.User(ctx, name)
-		if errors.Is(err, ErrNotFound) || err == nil && attempt > 0 && u.Subject != first {
+		switch {
+		case errors.Is(err, ErrNotFound): // a removal that failed in the middle may have left the entry
 			return s.unlistName(ctx, userIndex, kindUser, name)
+		case err == nil && u.Subject != subject:
+			return nil
+		case err == nil:
+			err = s.deleteUser(ctx, u)
 		}
-		if err != nil {
-			return err
-		}
-		first = u.Subject
-		if err := s.deleteUser(ctx, u); !errors.Is(err, ErrConflict) {
+		if !errors.Is(err, ErrConflict) {
 			return err
 		}
 	}
@@ -153,10 +154,13 @@ func (s *Store) deleteUser(ctx context.Context, u User) error {
 	if err != nil {
 		return err
 	}
-	// Deleting has no condition, so the record gets an end that has come first. While it is there
-	// nobody is added under the name.
+	// Deleting has no condition, so the record first gets an end that has come. While it is there
+	// nobody gets the name, so that what follows is not about them.
 	gone := User{Name: u.Name, Subject: u.Subject, Disabled: true}
 	if _, err := s.write(ctx, record{kind: kindUser, id: u.Name, value: gone, expires: s.now()}, Unchanged(u.version)); err != nil {
+		return err
+	}
+	if err := s.indexRemove(ctx, userIndex, u.Name); err != nil {
 		return err
 	}
 	deleting, cancel := context.WithTimeout(ctx, s.writeTime)
@@ -164,7 +168,7 @@ func (s *Store) deleteUser(ctx context.Context, u User) error {
 	if err := s.backend.Delete(deleting, key(kindUser, u.Name)); err != nil {
 		return unavailable("delete user", err)
 	}
-	return s.unlistName(ctx, userIndex, kindUser, u.Name)
+	return nil
 }
 
 // endAllListed ends what a list of a person who is being removed names, and empties the list, young

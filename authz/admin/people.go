@@ -172,25 +172,26 @@ func FindUser(ctx context.Context, store *storage.Store, name string) (storage.U
 // DisableUser locks a person out: it ends their sessions and revokes their grants. The error
 // wraps [storage.ErrNotFound] for an unknown name.
 func DisableUser(ctx context.Context, store *storage.Store, name string) error {
-	var subject string
-	err := changeUser(ctx, store, name, func(u *storage.User) { u.Disabled, subject = true, u.Subject })
+	_, err := disableUser(ctx, store, name)
+	return err
+}
+
+func disableUser(ctx context.Context, store *storage.Store, name string) (disabled storage.User, err error) {
+	err = changeUser(ctx, store, name, func(u *storage.User) { u.Disabled, disabled = true, *u })
 	if err != nil {
-		return err
+		return storage.User{}, err
 	}
-	return store.RevokeUser(ctx, subject, "the person was disabled")
+	return disabled, store.RevokeUser(ctx, disabled.Subject, "the person was disabled")
 }
 
 // RemoveUser disables a person and then removes the record. A person added later under the
-// same name has another subject.
+// same name has another subject, and stays.
 func RemoveUser(ctx context.Context, store *storage.Store, name string) error {
-	if err := DisableUser(ctx, store, name); err != nil {
-		return err
-	}
-	canonical, err := account.RecordName(name)
+	disabled, err := disableUser(ctx, store, name)
 	if err != nil {
 		return err
 	}
-	return store.DeleteUser(ctx, canonical)
+	return store.DeleteUser(ctx, disabled.Name, disabled.Subject)
 }
 
 // changeUser swaps a person's record, and tries again if another writer changed it meanwhile.

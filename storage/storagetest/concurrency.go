@@ -268,7 +268,7 @@ func raceUser(t *testing.T, f *fixture) {
 	if want := name("subject %d", winner); got.Subject != want {
 		t.Errorf("the user has subject %q; want the winner's, %q", got.Subject, want)
 	}
-	wantError(t, "DeleteUser", f.DeleteUser(t.Context(), user), nil)
+	wantError(t, "DeleteUser", f.DeleteUser(t.Context(), user, got.Subject), nil)
 }
 
 func raceTransaction(t *testing.T, f *fixture) {

@@ -183,7 +183,7 @@ func testDown(t *testing.T, f *fixture) {
 		"Users":             func() error { _, err := userNames(f.Users(ctx)); return err },
 		"CreateUser":        func() error { return f.CreateUser(ctx, storage.User{Name: "writer"}) },
 		"UpdateUser":        func() error { return f.UpdateUser(ctx, ann) },
-		"DeleteUser":        func() error { return f.DeleteUser(ctx, "ann") },
+		"DeleteUser":        func() error { return f.DeleteUser(ctx, "ann", ann.Subject) },
 		"Session":           func() error { _, err := f.Session(ctx, "s"); return err },
 		"CreateSession":     func() error { return f.CreateSession(ctx, "s", storage.Session{Expires: f.clock.later()}) },
 		"DeleteSession":     func() error { return f.DeleteSession(ctx, "s") },

@@ -135,12 +135,14 @@ func testAliases(t *testing.T, f *fixture) {
 	wantError(t, "PutAlias of a passkey", f.PutAlias(ctx, key, storage.Alias{}.Leading("ann", "first")), nil)
 	wantError(t, "PutAlias of somebody else", f.PutAlias(ctx, elsewhere, storage.Alias{}.Leading("bob", "second")), nil)
 	for _, subject := range []string{"1", "3"} {
-		wantError(t, "ReplaceProviderToken", f.ReplaceProviderToken(ctx, f.providerToken(t, subject, time.Hour)), nil)
+		token := f.providerToken(t, subject, time.Hour)
+		token.Subject = "first"
+		wantError(t, "ReplaceProviderToken", f.ReplaceProviderToken(ctx, token), nil)
 	}
 	if _, err := f.UserOf(ctx, key); err != nil {
 		t.Errorf("a passkey that the person lists: %v", err)
 	}
-	wantError(t, "DeleteUser", f.DeleteUser(ctx, "ann"), nil)
+	wantError(t, "DeleteUser", f.DeleteUser(ctx, "ann", "first"), nil)
 	for _, gone := range []storage.AliasID{id, key} {
 		_, err = f.Alias(ctx, gone)
 		wantError(t, "an alias of a person who was removed", err, storage.ErrNotFound)
@@ -153,9 +155,53 @@ func testAliases(t *testing.T, f *fixture) {
 	wantError(t, "the alias of somebody else", err, nil)
 	wantError(t, "PutAlias that was read", f.PutAlias(ctx, elsewhere, bob.Leading("zoe", "third")), nil)
 	wantError(t, "PutAlias that was read before", f.PutAlias(ctx, elsewhere, bob), storage.ErrConflict)
-	wantError(t, "PutAlias", f.PutAlias(ctx, id, storage.Alias{}.Leading("ann", "first")), nil)
+	left, err := f.Alias(ctx, id)
+	wantError(t, "Alias that has ended", err, storage.ErrNotFound)
+	wantError(t, "EndAlias that was read before", f.EndAlias(ctx, elsewhere, bob), storage.ErrConflict)
+	wantError(t, "PutAlias where one has ended", f.PutAlias(ctx, id, left.Leading("ann", "first")), nil)
 	wantError(t, "CreateUser", f.CreateUser(ctx, storage.User{Name: "ann", Subject: "second", Identities: []storage.Identity{identity}}), nil)
 	lead("an alias to an earlier person of that name", storage.ErrNotFound)
+}
+
+// testTakenMeanwhile: the end of a person leaves what another person has taken at that moment: an alias,
+// the token of a provider, and the name.
+func testTakenMeanwhile(t *testing.T, f *fixture) {
+	ctx := t.Context()
+	identity := storage.Identity{Provider: "company", Issuer: loginIssuer, Subject: "1"}
+	id := storage.IdentityAlias(identity.Provider, identity.Issuer, identity.Subject)
+	wantError(t, "PutAlias", f.PutAlias(ctx, id, storage.Alias{}.Leading("ann", "first")), nil)
+	wantError(t, "CreateUser", f.CreateUser(ctx, storage.User{Name: "ann", Subject: "first", Identities: []storage.Identity{identity}}), nil)
+	f.faults.beforePut(func() { // the end of the alias
+		alias, err := f.Alias(ctx, id)
+		wantError(t, "Alias", err, nil)
+		wantError(t, "PutAlias meanwhile", f.PutAlias(ctx, id, alias.Leading("bob", "second")), nil)
+		token := f.providerToken(t, "1", time.Hour)
+		token.Subject = "second"
+		wantError(t, "ReplaceProviderToken meanwhile", f.ReplaceProviderToken(ctx, token), nil)
+	})
+	wantError(t, "DeleteUser", f.DeleteUser(ctx, "ann", "first"), nil)
+	if alias, err := f.Alias(ctx, id); err != nil || alias.Subject != "second" {
+		t.Errorf("the alias of the other person is %+v, %v", alias, err)
+	}
+	if token, err := f.ProviderToken(ctx, id); err != nil || token.Subject != "second" {
+		t.Errorf("the token of the other person is %+v, %v", token, err)
+	}
+
+	cat := storage.User{Name: "cat", Subject: "third"}
+	next := storage.User{Name: "cat", Subject: "fourth"}
+	wantError(t, "CreateUser", f.CreateUser(ctx, cat), nil)
+	f.faults.beforePut(func() { // the end of the record
+		wantError(t, "DeleteUser meanwhile", f.DeleteUser(ctx, "cat", "third"), nil)
+		wantError(t, "CreateUser meanwhile", f.CreateUser(ctx, next), nil)
+	})
+	wantError(t, "DeleteUser of the person before", f.DeleteUser(ctx, "cat", "third"), nil)
+	wantError(t, "DeleteUser of the person before again", f.DeleteUser(ctx, "cat", "third"), nil)
+	if got, err := f.User(ctx, "cat"); err != nil || got.Subject != "fourth" {
+		t.Errorf("the next person of the name is %+v, %v", got, err)
+	}
+	names, err := userNames(f.Users(ctx))
+	wantError(t, "Users", err, nil)
+	wantEntries(t, "Users", names, "cat")
 }
 
 // testConsents: a remembered decision ends at its time and when it is taken back, and the list has

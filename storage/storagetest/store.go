@@ -97,6 +97,7 @@ var otherTests = suite{
 	"SessionList":       testSessionList,
 	"Pins":              testPins,
 	"ProviderSessions":  testProviderSessions,
+	"TakenMeanwhile":    testTakenMeanwhile,
 	"ProviderAccounts":  testProviderAccounts,
 	"ManyAtProvider":    testManyAtProvider,
 	"ProviderTokens":    testProviderTokens,
@@ -173,8 +174,8 @@ func testUser(t *testing.T, f *fixture) {
 	want.Disabled = true
 	wantSame(t, "User after the update", second, want)
 
-	wantError(t, "DeleteUser", f.DeleteUser(t.Context(), "ann"), nil)
-	wantError(t, "DeleteUser again", f.DeleteUser(t.Context(), "ann"), nil)
+	wantError(t, "DeleteUser", f.DeleteUser(t.Context(), "ann", second.Subject), nil)
+	wantError(t, "DeleteUser again", f.DeleteUser(t.Context(), "ann", second.Subject), nil)
 	wantError(t, "UpdateUser of a removed one", f.UpdateUser(t.Context(), second), storage.ErrConflict)
 	_, err = f.User(t.Context(), "ann")
 	wantError(t, "User after removal", err, storage.ErrNotFound)
@@ -193,7 +194,7 @@ func testUserList(t *testing.T, f *fixture) {
 		want = append(want, name("user %03d", i))
 		wantError(t, "CreateUser", f.CreateUser(t.Context(), storage.User{Name: want[i]}), nil)
 	}
-	wantError(t, "DeleteUser", f.DeleteUser(t.Context(), want[99]), nil)
+	wantError(t, "DeleteUser", f.DeleteUser(t.Context(), want[99], ""), nil)
 	want = slices.Delete(want, 99, 100)
 	wantUsers("Users", want...)
 	for u, err := range f.Users(t.Context()) {

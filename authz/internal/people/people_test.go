@@ -185,12 +185,12 @@ func TestGrantWithItsPerson(t *testing.T) {
 	user.Disabled = true
 	must(t, w.UpdateUser(t.Context(), user))
 	check("disabled", id, 1, nobody)
-	must(t, w.DeleteUser(t.Context(), "ada"))
+	must(t, w.DeleteUser(t.Context(), "ada", user.Subject))
 	check("removed", id, 2, nobody)
 	must(t, w.CreateUser(t.Context(), storage.User{Name: "ada", Subject: "new"}))
 	check("replaced", id, 2, nobody)
 	w.Directory.Remember(id, storage.User{Name: "ben"}) // wrong: the grant is not ben's
-	must(t, w.DeleteUser(t.Context(), "ada"))
+	must(t, w.DeleteUser(t.Context(), "ada", "new"))
 	must(t, w.CreateUser(t.Context(), ada))
 	check("remembered under another name", id, 2, holds)
 	check("remembered right", id, 1, holds)

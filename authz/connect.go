@@ -192,6 +192,7 @@ func (s *Server) disconnect(w http.ResponseWriter, r *http.Request, id storage.A
 		if *u = without(*u, id); s.waysToSignIn(*u) == 0 {
 			return lastWay()
 		}
+		u.FullName, u.Email = "", "" // it may have stated them, and nobody vouches for them now
 		return nil
 	})
 	if err != nil {

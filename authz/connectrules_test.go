@@ -125,6 +125,24 @@ func TestConnectedElsewhereWhileDisconnecting(t *testing.T) {
 	}
 }
 
+// TestDisconnectForgetsWhatItStated: no resource is told an address for which nobody vouches any more.
+func TestDisconnectForgetsWhatItStated(t *testing.T) {
+	t.Parallel()
+	p := newAtProvider(t, nil)
+	p.company.SignIn(personOf("1", "ada@example.com"))
+	b := p.connected(p.company, "company")
+	if u := p.person(); u.Email != "ada@example.com" {
+		t.Fatalf("connected: %q", u.Email)
+	}
+	b.open(p.issuer + "/account/providers")
+	if r := b.submit("disconnect", string(p.aliasAt("1"))); r.status != http.StatusSeeOther {
+		t.Fatalf("disconnecting: %s", r)
+	}
+	if u := p.person(); u.Email != "" || u.FullName != "" {
+		t.Errorf("disconnected: %q, %q", u.Email, u.FullName)
+	}
+}
+
 // TestDisconnectEndsItsSessions: sessions that began with the account end, but not the one that
 // disconnects it, and not those that began otherwise: with a password, at another provider, or with
 // another account at the same one. A session that cannot be read is no obstacle.

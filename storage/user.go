@@ -26,7 +26,8 @@ type User struct {
 	SessionEpoch int `json:"password_changes,omitempty"`
 
 	// FullName and Email are what resources may be told about the person. A provider states them
-	// at each sign-in; Email is empty unless the provider vouches for it.
+	// at each sign-in; Email is empty unless the provider vouches for it. Both end when an account at a
+	// provider is disconnected.
 	FullName string `json:"full_name,omitempty"`
 	Email    string `json:"email,omitempty"`
 	// Groups are the person's groups of this server.

@@ -192,3 +192,26 @@ func TestProviderPeopleChooseNothing(t *testing.T) {
 		t.Errorf("the record is %+v, %v", after, err)
 	}
 }
+
+// TestDisabledPersonChoosesNothing: neither a link nor a password would let a disabled person in, so both
+// are refused with the next step, and nothing changes.
+func TestDisabledPersonChoosesNothing(t *testing.T) {
+	store := newStore(t)
+	user, err := admin.AddUser(t.Context(), store, "ada", "a good password")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := admin.DisableUser(t.Context(), store, "ada"); err != nil {
+		t.Fatal(err)
+	}
+	link, err := admin.Reset(t.Context(), store, "ada", admin.Link{For: time.Hour})
+	if !errors.Is(err, admin.ErrDisabled) || !strings.Contains(err.Error(), "authz user rm") || link.Token != "" {
+		t.Errorf("a link: %+v, %v", link, err)
+	}
+	if err := admin.SetPassword(t.Context(), store, "ada", "another password"); !errors.Is(err, admin.ErrDisabled) {
+		t.Errorf("a password: %v", err)
+	}
+	if after, err := store.User(t.Context(), "ada"); err != nil || after.Password != user.Password || after.Invitation != nil || after.SessionEpoch != 0 {
+		t.Errorf("the record is %+v, %v", after, err)
+	}
+}

@@ -109,12 +109,13 @@ func JoinGroup(ctx context.Context, store *storage.Store, group, userName string
 		return err
 	}
 	many := false
-	err = changeUser(ctx, store, userName, func(u *storage.User) {
+	err = changeUser(ctx, store, userName, func(u *storage.User) error {
 		kept := slices.DeleteFunc(u.Groups, func(m storage.Membership) bool { return m.Group == g.Name || slices.Contains(ended, m) })
 		u.Groups = append(kept, membershipOf(g))
 		if many = len(u.Groups) > account.MaxGroups; many {
 			u.Groups = u.Groups[:account.MaxGroups]
 		}
+		return nil
 	})
 	if err == nil && many {
 		return ErrManyGroups
@@ -146,7 +147,10 @@ func LeaveGroup(ctx context.Context, store *storage.Store, group, userName strin
 	if !slices.ContainsFunc(user.Groups, inGroup) {
 		return ErrNotMember
 	}
-	return unknownUser(changeUser(ctx, store, userName, func(u *storage.User) { u.Groups = slices.DeleteFunc(u.Groups, inGroup) }))
+	return unknownUser(changeUser(ctx, store, userName, func(u *storage.User) error {
+		u.Groups = slices.DeleteFunc(u.Groups, inGroup)
+		return nil
+	}))
 }
 
 // groupIDs returns the ids of all groups by name. A group that cannot be read is left out.

@@ -71,7 +71,7 @@ func Invite(ctx context.Context, store *storage.Store, name string, l Link) (One
 // Reset ends the password and the sessions of a person at once, and returns a link with which the
 // person chooses again how to sign in. Grants remain, and so do passkeys and the second factor
 // unless l drops them. An earlier link ends. The error wraps [storage.ErrNotFound] for an unknown
-// name, and is [ErrElsewhere] or [ErrLinkTime].
+// name, and is [ErrElsewhere], [ErrDisabled] or [ErrLinkTime].
 func Reset(ctx context.Context, store *storage.Store, name string, l Link) (OneTimeLink, error) {
 	if strings.Contains(name, "/") {
 		return OneTimeLink{}, ErrElsewhere
@@ -84,7 +84,10 @@ func Reset(ctx context.Context, store *storage.Store, name string, l Link) (OneT
 	if err != nil {
 		return OneTimeLink{}, err
 	}
-	err = changeUser(ctx, store, user.Name, func(u *storage.User) {
+	err = changeUser(ctx, store, user.Name, func(u *storage.User) error {
+		if u.Disabled {
+			return ErrDisabled
+		}
 		u.Password, u.Invitation, u.SessionEpoch = "", invitation, u.SessionEpoch+1
 		if l.DropSecondFactor {
 			u.SecondFactor = nil
@@ -93,8 +96,12 @@ func Reset(ctx context.Context, store *storage.Store, name string, l Link) (OneT
 			u.Passkeys = nil // their aliases lead to nobody now
 		}
 		made.User = *u
+		return nil
 	})
-	return made, err
+	if err != nil {
+		return OneTimeLink{}, err
+	}
+	return made, nil
 }
 
 // draw makes a link for a canonical name, and what is stored of it.

@@ -19,6 +19,9 @@ var (
 	ErrUserName = account.ErrName
 	// ErrPassword means that a password is empty or too long.
 	ErrPassword = account.ErrPassword
+	// ErrDisabled means that a person is disabled, so that neither a password nor a link would let
+	// them in.
+	ErrDisabled = errors.New("authz: the person is disabled, and stays so: to let them in again remove them (authz user rm) and invite them anew (authz user invite)")
 	// ErrShortPassword is the error of [CheckPassword].
 	ErrShortPassword = account.ErrShort
 )
@@ -135,7 +138,8 @@ func AddUser(ctx context.Context, store *storage.Store, name, password string) (
 
 // SetPassword gives a person another password. It ends the sessions that began with the
 // previous one, including one that begins at the same moment, and a one-time link. Grants remain. The error wraps
-// [storage.ErrNotFound] for an unknown name, and is [ErrElsewhere] for a person of a provider.
+// [storage.ErrNotFound] for an unknown name, and is [ErrElsewhere] for a person of a provider, and
+// [ErrDisabled] for one who is disabled.
 func SetPassword(ctx context.Context, store *storage.Store, name, password string) error {
 	if strings.Contains(name, "/") {
 		return ErrElsewhere
@@ -144,7 +148,13 @@ func SetPassword(ctx context.Context, store *storage.Store, name, password strin
 	if err != nil {
 		return err
 	}
-	return changeUser(ctx, store, name, func(u *storage.User) { u.Password, u.Invitation, u.SessionEpoch = hash, nil, u.SessionEpoch+1 })
+	return changeUser(ctx, store, name, func(u *storage.User) error {
+		if u.Disabled {
+			return ErrDisabled
+		}
+		u.Password, u.Invitation, u.SessionEpoch = hash, nil, u.SessionEpoch+1
+		return nil
+	})
 }
 
 // HasPassword reports whether password is the password of a person. Use it to avoid setting
@@ -177,7 +187,10 @@ func DisableUser(ctx context.Context, store *storage.Store, name string) error {
 }
 
 func disableUser(ctx context.Context, store *storage.Store, name string) (disabled storage.User, err error) {
-	err = changeUser(ctx, store, name, func(u *storage.User) { u.Disabled, disabled = true, *u })
+	err = changeUser(ctx, store, name, func(u *storage.User) error {
+		u.Disabled, disabled = true, *u
+		return nil
+	})
 	if err != nil {
 		return storage.User{}, err
 	}
@@ -194,14 +207,17 @@ func RemoveUser(ctx context.Context, store *storage.Store, name string) error {
 	return store.DeleteUser(ctx, disabled.Name, disabled.Subject)
 }
 
-// changeUser swaps a person's record, and tries again if another writer changed it meanwhile.
-func changeUser(ctx context.Context, store *storage.Store, name string, change func(*storage.User)) error {
+// changeUser swaps a person's record, and tries again if another writer changed it meanwhile. An error
+// of change ends it, and nothing is written.
+func changeUser(ctx context.Context, store *storage.Store, name string, change func(*storage.User) error) error {
 	for range 8 {
 		user, err := FindUser(ctx, store, name)
 		if err != nil {
 			return err
 		}
-		change(&user)
+		if err := change(&user); err != nil {
+			return err
+		}
 		if err := store.UpdateUser(ctx, user); !errors.Is(err, storage.ErrConflict) {
 			return err
 		}

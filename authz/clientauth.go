@@ -136,7 +136,11 @@ func (s *Server) authenticate(r *http.Request, f form, endpoint string, ask func
 		}
 		return client, nil
 	}
-	return storage.Client{}, s.wrongSecret(r, wrong, invalidClient("the client is not known, or its credentials are not right; if it was registered here long ago, register it again"))
+	return storage.Client{}, s.wrongSecret(r, wrong, notTheClient())
+}
+
+func notTheClient() *apiError {
+	return invalidClient("the client is not known, or its credentials are not right; if it was registered here long ago, register it again")
 }
 
 // forNothing asks for nothing beside a client.

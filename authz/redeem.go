@@ -35,6 +35,8 @@ func (s *Server) redeem(r *http.Request, set *resourceSet, client storage.Client
 	sawGrantOf(r.Context(), g)
 	narrowed, err := set.narrow(g, holder, f, "")
 	switch {
+	case g.State == storage.GrantRevoked:
+		return tokenResponse{}, s.refuseEnded(r.Context(), client, g)
 	case g.State != storage.GrantCode:
 		return tokenResponse{}, s.refuseSpentCode(r, g, isRefusal(err, codeInvalidTarget) && len(f.all("resource")) > 0)
 	case !s.stillRedirects(client, g):

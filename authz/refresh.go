@@ -35,8 +35,10 @@ func (s *Server) refresh(r *http.Request, set *resourceSet, client storage.Clien
 		return tokenResponse{}, err
 	}
 	if g.ClientID != client.ID || !s.refreshableNow(g) {
-		_ = s.genuine(r, g, token) // for the audit trail
-		return tokenResponse{}, invalidGrant()
+		if err := s.genuine(r, g, token); err != nil {
+			return tokenResponse{}, err
+		}
+		return tokenResponse{}, s.refuseEnded(r.Context(), client, g)
 	}
 	if err := s.genuine(r, g, token); err != nil {
 		return tokenResponse{}, err

@@ -1,6 +1,7 @@
 package authz
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"slices"
@@ -111,6 +112,23 @@ func exchangeError(err error) error {
 		return e
 	}
 	return err
+}
+
+// refuseEnded returns the refusal of a genuine code or token whose grant has ended. It is invalid_client
+// if the grant has ended with its client, which this process may still remember: a client that is told
+// invalid_grant sends its person to a page that does not know it (RFC 6749 section 5.2).
+func (s *Server) refuseEnded(ctx context.Context, client storage.Client, g storage.Grant) error {
+	if g.State != storage.GrantRevoked || g.ClientID != client.ID {
+		return invalidGrant()
+	}
+	now, err := s.clients.Current(ctx, client.ID)
+	switch {
+	case errors.Is(err, storage.ErrNotFound), err == nil && now.Disabled:
+		return notTheClient()
+	case err != nil:
+		return err
+	}
+	return invalidGrant()
 }
 
 // invalidGrant returns the same error for every reason, so that it reveals nothing.

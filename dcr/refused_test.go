@@ -17,6 +17,8 @@ func TestRefusedRedirectURIs(t *testing.T) {
 		{"null entry", `[` + good + `null]`, "redirect_uris[1]: it must have"},
 		{"empty", `[""]`, "redirect_uris[0]: it must have"},
 		{"relative", `["/cb"]`, "redirect_uris[0]: it must be absolute"},
+		{"not well-formed", `["https://client.example.com/%zz"]`, "redirect_uris[0]: it is not a well-formed URI"},
+		{"parameter of responses", `[` + good + `"https://client.example.com/cb?a=b&state=x"]`, "redirect_uris[1]: its query must not have state"},
 		{"fragment", `[` + good + good + `"https://client.example.com/cb#x"]`, "redirect_uris[2]: it must not have a fragment"},
 		{"empty fragment", `["https://client.example.com/cb#"]`, "fragment"},
 		{"plain http", `["http://client.example.com/cb"]`, "http is allowed on"},

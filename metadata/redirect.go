@@ -83,10 +83,11 @@ func forbiddenScheme(scheme string) bool {
 }
 
 // ParseRedirect parses a redirect URI and checks that it is acceptable by itself: an absolute
-// URI without fragment, user information, wildcard, dot segment or control character, whose
-// scheme is https, http on a loopback host, or a private-use scheme that is not known to be
-// dangerous (OAuth 2.1 section 2.3.1, RFC 8252 section 7, RFC 9700 section 4.1.3). The host of
-// a web URI must be spelled as browsers spell it; see [CheckHost].
+// URI without fragment, user information, wildcard, dot segment, control character or
+// parameter of responses, whose scheme is https, http on a loopback host, or a private-use
+// scheme that is not known to be dangerous (OAuth 2.1 section 2.3.1, RFC 8252 section 7, RFC
+// 9700 section 4.1.3). The host of a web URI must be spelled as browsers spell it; see
+// [CheckHost].
 func ParseRedirect(raw string) (RedirectURI, error) {
 	place := &redirects[maphash.String(redirectsSeed, raw)%uint64(len(redirects))]
 	if known := place.Load(); known != nil && known.Raw == raw {
@@ -132,7 +133,9 @@ func parseRedirect(raw string) (*url.URL, string) {
 	}
 	u, err := url.Parse(raw)
 	switch {
-	case err != nil || u.Scheme == "":
+	case err != nil:
+		return nil, "it is not a well-formed URI"
+	case u.Scheme == "":
 		return nil, "it must be absolute"
 	case !strings.HasPrefix(raw, u.Scheme+":"):
 		return nil, "write the scheme in lowercase"
@@ -141,7 +144,29 @@ func parseRedirect(raw string) (*url.URL, string) {
 	case hasDotSegment(u):
 		return nil, "it must not have dot segments in its path"
 	}
+	if name := responseParameter(u.RawQuery); name != "" {
+		return nil, fmt.Sprintf("its query must not have %s, a parameter of responses", name)
+	}
 	return u, ""
+}
+
+// responseParameters are those that an authorization server adds to the query of a redirect URI
+// (OAuth 2.1 sections 4.1.2 and 4.1.2.1, RFC 9207 section 2).
+var responseParameters = []string{"code", "error", "error_description", "iss", "state"}
+
+// responseParameter returns the parameter of responses that a query already has, or "". The
+// response would have it twice, and two readers could take different values: parameters MUST
+// NOT be included more than once (OAuth 2.1 section 3.1). Some readers separate parameters
+// with semicolons too.
+func responseParameter(query string) string {
+	for part := range strings.FieldsFuncSeq(query, func(c rune) bool { return c == '&' || c == ';' }) {
+		name, _, _ := strings.Cut(part, "=")
+		name, err := url.QueryUnescape(name)
+		if err == nil && slices.Contains(responseParameters, name) {
+			return name
+		}
+	}
+	return ""
 }
 
 // redirectTextFault returns what is wrong with the text of a redirect URI, or "".
@@ -174,7 +199,7 @@ func redirectKind(u *url.URL) (RedirectKind, string) {
 			return RedirectWeb, ""
 		}
 		if !IsLoopbackHost(u.Hostname()) {
-			return 0, "http is allowed on 127.0.0.1, [::1] and localhost only; use https"
+			return 0, "http is allowed on loopback addresses and localhost only; use https"
 		}
 		return RedirectLoopback, ""
 	}

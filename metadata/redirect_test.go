@@ -34,6 +34,7 @@ func TestParseRedirect(t *testing.T) {
 		{"cursor://anysphere.cursor-mcp/oauth/callback", metadata.RedirectPrivateUse, "cursor://anysphere.cursor-mcp"},
 		{"com.example.app:/oauth/cb", metadata.RedirectPrivateUse, "com.example.app:"},
 		{"com.example.app:cb", metadata.RedirectPrivateUse, "com.example.app:"},
+		{"https://app.example.com/code?CODE=1&code2=state&a[code]=2&x=code", metadata.RedirectWeb, "app.example.com"},
 		{"com.example.app://cb?x=y", metadata.RedirectPrivateUse, "com.example.app://cb"},
 	} {
 		got, err := metadata.ParseRedirect(tt.raw)
@@ -63,6 +64,9 @@ func TestParseRedirectRefuses(t *testing.T) {
 		"https://app.example.com/%zz", "https://app.example.com/\"onload=", "https://app.example.com/<script>", "https://app.example.com/`", "https://app.example.com/{x}", "https://app.example.com/a|b",
 		"https://::1/cb", "https://[::1/cb", "https://[app.example.com]/cb", "cursor:", "cursor://", "com.example.app:?a=b", "1app:/cb",
 		" https://app.example.com/cb", "https://app.example.com/cb ", "https://app.example.com/" + long(2048),
+		// The response would have these parameters twice (OAuth 2.1 section 3.1).
+		"https://app.example.com/cb?code=x", "https://app.example.com/cb?a=b&state", "https://app.example.com/cb?a=b;iss=x", "https://app.example.com/cb?%65rror=x",
+		"http://127.0.0.1/cb?error_description=x", "com.example.app:cb?code=x", "cursor://host/cb?&&state=",
 	}
 	for _, scheme := range []string{
 		"javascript", "data", "vbscript", "file", "blob", "about", "view-source", "mailto", "tel", "sms", "ftp", "ws", "wss", "urn",

@@ -51,7 +51,7 @@ func documentGrants(d document, c *storage.Client) error {
 	if d.ApplicationType == "web" || d.ApplicationType == "native" {
 		c.Metadata.ApplicationType = d.ApplicationType
 	}
-	return boundTokens(d.Client, &c.Metadata)
+	return demands(d.Client, &c.Metadata)
 }
 
 // documentMethods keeps the supported authentication methods. Client and server cannot agree

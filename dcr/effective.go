@@ -41,7 +41,7 @@ func (cs *Clients) effective(ctx context.Context, asked request) (storage.Client
 	rules := &scopeRules{&cs.policy, cs.scopes(ctx)}
 	for _, member := range []func(asked metadata.Client, m *metadata.Client) error{
 		cs.policy.redirectURIs, authMethod, signingAlgorithm, rules.grantTypes, responseTypes, rules.registrable, rules.scope, applicationType,
-		texts, links, keys, boundTokens,
+		texts, links, keys, demands,
 	} {
 		if err := member(asked.Client, &c.Metadata); err != nil {
 			return storage.Client{}, err
@@ -64,11 +64,22 @@ func authMethod(asked metadata.Client, m *metadata.Client) error {
 	return nil
 }
 
-// boundTokens refuses dpop_bound_access_tokens (RFC 9449 section 5.2). This server does not
-// bind tokens to keys: such a client would take its bearer tokens for bound ones.
-func boundTokens(asked metadata.Client, _ *metadata.Client) error {
-	if asked.DPoPBoundAccessTokens {
-		return invalidMetadata("dpop_bound_access_tokens", "proofs of possession are not supported here, tokens would be bearer tokens; register without it if that will do")
+// demands refuses a client that demands a protection which this server does not have: it would
+// take its bearer tokens for bound ones (RFC 9449 section 5.2, RFC 8705 section 3.4), or rely on
+// other requests in its name being refused (RFC 9126 section 6, RFC 9101 section 10.5).
+func demands(asked metadata.Client, _ *metadata.Client) error {
+	for _, d := range [...]struct {
+		made         bool
+		member, here string
+	}{
+		{asked.DPoPBoundAccessTokens, "dpop_bound_access_tokens", "proofs of possession are not supported here, tokens would be bearer tokens"},
+		{asked.CertificateBoundAccessTokens, "tls_client_certificate_bound_access_tokens", "tokens are not bound to certificates here, they would be bearer tokens"},
+		{asked.RequirePushedRequests, "require_pushed_authorization_requests", "pushed requests are not supported here, and others would be accepted"},
+		{asked.RequireSignedRequests, "require_signed_request_object", "request objects are not supported here, and requests without one would be accepted"},
+	} {
+		if d.made {
+			return invalidMetadata(d.member, "%s; register without it if that will do", d.here)
+		}
 	}
 	return nil
 }

@@ -72,6 +72,10 @@ func TestRefusedMetadata(t *testing.T) {
 	tests := []struct{ name, members, says string }{
 		{"client_secret_jwt", `"token_endpoint_auth_method":"client_secret_jwt"`, "token_endpoint_auth_method: 'client_secret_jwt' is not supported; supported are none,"},
 		{"proofs of possession", `"dpop_bound_access_tokens":true`, "dpop_bound_access_tokens: proofs of possession are not supported"},
+		{"tokens bound to a certificate", `"tls_client_certificate_bound_access_tokens":true`, "tls_client_certificate_bound_access_tokens: tokens are not bound to certificates here"},
+		{"pushed requests only", `"require_pushed_authorization_requests":true`, "require_pushed_authorization_requests: pushed requests are not supported here"},
+		{"signed requests only", `"require_signed_request_object":true`, "require_signed_request_object: request objects are not supported here"},
+		{"signed requests only, as a string", `"require_signed_request_object":"true"`, "require_signed_request_object: wrong type"},
 		{"proofs of possession as a string", `"dpop_bound_access_tokens":"true"`, "dpop_bound_access_tokens: wrong type"},
 		{"long localised name", `"client_name#de":"` + strings.Repeat("é", 201) + `"`, "client_name#de: it has more than 200"},
 		{"localised name of another type", `"client_name#de":["x"]`, "client_name#de: wrong type: it must be a string"},

@@ -49,6 +49,15 @@ type Client struct {
 	// DPoPBoundAccessTokens ("dpop_bound_access_tokens"): the client always sends proofs
 	// of possession (RFC 9449 section 5.2).
 	DPoPBoundAccessTokens bool `json:"dpop_bound_access_tokens,omitempty"`
+	// CertificateBoundAccessTokens ("tls_client_certificate_bound_access_tokens"): the client
+	// wants tokens that are bound to its certificate (RFC 8705 section 3.4).
+	CertificateBoundAccessTokens bool `json:"tls_client_certificate_bound_access_tokens,omitempty"`
+	// RequirePushedRequests ("require_pushed_authorization_requests"): authorization requests
+	// of the client are pushed only (RFC 9126 section 6).
+	RequirePushedRequests bool `json:"require_pushed_authorization_requests,omitempty"`
+	// RequireSignedRequests ("require_signed_request_object"): authorization requests of the
+	// client are signed only (RFC 9101 section 10.5).
+	RequireSignedRequests bool `json:"require_signed_request_object,omitempty"`
 }
 
 // The supported token endpoint authentication methods of RFC 7591 section 2.
@@ -94,6 +103,9 @@ func (c Client) AppendJSON(dst []byte) ([]byte, error) {
 	o.TextIfAny("software_version", c.SoftwareVersion)
 	o.TextIfAny("application_type", c.ApplicationType)
 	o.FlagIfSet("dpop_bound_access_tokens", c.DPoPBoundAccessTokens)
+	o.FlagIfSet("tls_client_certificate_bound_access_tokens", c.CertificateBoundAccessTokens)
+	o.FlagIfSet("require_pushed_authorization_requests", c.RequirePushedRequests)
+	o.FlagIfSet("require_signed_request_object", c.RequireSignedRequests)
 	return o.End()
 }
 
@@ -120,5 +132,8 @@ func (c *Client) ReadJSON(text string) (rest string, ok bool) {
 	o.Text("software_version", &c.SoftwareVersion)
 	o.Text("application_type", &c.ApplicationType)
 	o.Flag("dpop_bound_access_tokens", &c.DPoPBoundAccessTokens)
+	o.Flag("tls_client_certificate_bound_access_tokens", &c.CertificateBoundAccessTokens)
+	o.Flag("require_pushed_authorization_requests", &c.RequirePushedRequests)
+	o.Flag("require_signed_request_object", &c.RequireSignedRequests)
 	return o.End()
 }

@@ -65,7 +65,7 @@ func readsTheSame(t *testing.T, text string) bool {
 // that does or not at all.
 func FuzzClient(f *testing.F) {
 	f.Add(`{"redirect_uris":["http://127.0.0.1/","com.example.app:/?a&b"],"client_name":"\u2028\ud83d\ude00<","jwks":{"keys":[ ]},"scope":"a b"}`)
-	f.Add(`{"redirect_uris":[],"contacts":[""],"jwks":null,"dpop_bound_access_tokens":true}`)
+	f.Add(`{"redirect_uris":[],"contacts":[""],"jwks":null,"dpop_bound_access_tokens":true,"tls_client_certificate_bound_access_tokens":true,"require_pushed_authorization_requests":true,"require_signed_request_object":true}`)
 	f.Fuzz(func(t *testing.T, stated string) {
 		readsTheSame(t, stated)
 		var c metadata.Client

@@ -232,7 +232,8 @@ func (ff formFilter) body(w http.ResponseWriter, r *http.Request) (form, error) 
 	if err := ff.notIn(r.URL.RawQuery); err != nil {
 		return form{}, err
 	}
-	if !isForm(r.Header.Get("Content-Type")) {
+	// Two header fields are one list (RFC 9110 section 5.3), and no list is a type.
+	if !isForm(strings.Join(r.Header.Values("Content-Type"), ",")) {
 		return form{}, invalidRequest("the Content-Type must be application/x-www-form-urlencoded")
 	}
 	raw, err := wholeBody(w, r)

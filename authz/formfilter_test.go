@@ -73,6 +73,7 @@ func TestFormBodies(t *testing.T) {
 		"another type":                 {"", "text/plain", "code=a", false},
 		"as a parameter of another":    {"", "text/plain; a=" + formType, "code=a", false},
 		"two types":                    {"", formType + ", text/plain", "code=a", false},
+		"two header fields":            {"", formType + "\n" + "text/plain", "code=a", false},
 		"a type that is broken":        {"", formType + "; a=b; a=c", "code=a", false},
 		"another query":                {"x=1", formType, "code=a", true},
 		"in the query":                 {"code=a", formType, "", false},
@@ -86,7 +87,7 @@ func TestFormBodies(t *testing.T) {
 	} {
 		r := httptest.NewRequest(http.MethodPost, "/token", strings.NewReader(tt.body))
 		r.URL.RawQuery = tt.query
-		r.Header.Set("Content-Type", tt.contentType)
+		r.Header["Content-Type"] = strings.Split(tt.contentType, "\n")
 		f, err := tokenForm.body(httptest.NewRecorder(), r)
 		var refused *apiError
 		if tt.taken != (err == nil) || (f.get("code") == "a") != tt.taken || err != nil && !errors.As(err, &refused) {

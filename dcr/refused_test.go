@@ -224,6 +224,7 @@ func TestRefusedBodies(t *testing.T) {
 		{"text", "text/plain", minimal, 400},
 		{"another JSON type", "application/ld+json", minimal, 400},
 		{"malformed content type", "application/json;;", minimal, 400},
+		{"two content types", "application/json\ntext/plain", minimal, 400},
 		{"empty", "application/json", "", 400},
 		{"not JSON", "application/json", "redirect_uris", 400},
 		{"null", "application/json", "null", 400},
@@ -245,7 +246,7 @@ func TestRefusedBodies(t *testing.T) {
 			f.backend.writes.Store(0)
 			r := httptest.NewRequest(http.MethodPost, registerURL, strings.NewReader(tt.body))
 			if tt.contentType != "" {
-				r.Header.Set("Content-Type", tt.contentType)
+				r.Header["Content-Type"] = strings.Split(tt.contentType, "\n")
 			}
 			a := serve(t, f.Register(), r)
 			if tt.status == http.StatusCreated {

@@ -143,7 +143,9 @@ func (cs *Clients) register(w http.ResponseWriter, req *http.Request) error {
 
 func readRequest(w http.ResponseWriter, req *http.Request) (request, error) {
 	// RFC 7591 section 3.1: the parameters are sent as application/json.
-	if mediaType, _, err := mime.ParseMediaType(req.Header.Get("Content-Type")); err != nil || mediaType != "application/json" {
+	// Two header fields are one list (RFC 9110 section 5.3), and no list is a type.
+	contentType := strings.Join(req.Header.Values("Content-Type"), ",")
+	if mediaType, _, err := mime.ParseMediaType(contentType); err != nil || mediaType != "application/json" {
 		return request{}, invalidMetadata("", "send the client metadata as Content-Type: application/json")
 	}
 	body, err := io.ReadAll(http.MaxBytesReader(w, req.Body, maxBody))

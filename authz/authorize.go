@@ -1,6 +1,8 @@
 package authz
 
 import (
+	"crypto/sha256"
+	"encoding/base64"
 	"errors"
 	"net/http"
 	"slices"
@@ -202,10 +204,21 @@ func checkChallenge(_ *Server, f form, a *authorization) error {
 		return a.to.refuse(codeInvalidRequest, "PKCE is required: the parameter code_challenge is missing")
 	case f.get("code_challenge_method") != "S256":
 		return a.to.refuse(codeInvalidRequest, "code_challenge_method must be S256")
-	case len(a.challenge) != 43 || strings.ContainsFunc(a.challenge, notBase64URL):
+	case !isChallenge(a.challenge):
 		return a.to.refuse(codeInvalidRequest, "code_challenge must be the 43 base64url characters of a SHA-256")
 	}
 	return nil
+}
+
+// isChallenge reports whether a text is a SHA-256 in base64url as a client writes one. The last
+// of the 43 characters has two bits to spare, which are zero (RFC 4648 section 3.5).
+func isChallenge(s string) bool {
+	var hash [sha256.Size]byte
+	if len(s) != base64.RawURLEncoding.EncodedLen(len(hash)) {
+		return false
+	}
+	n, err := base64.RawURLEncoding.Strict().Decode(hash[:], []byte(s))
+	return err == nil && n == len(hash) // the decoder skips line breaks
 }
 
 func notBase64URL(c rune) bool {

@@ -90,7 +90,7 @@ func TestConfigurationRefusesUniformly(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			a := f.get(t, tt.id, tt.authorization...)
 			assertRefused(t, f, a, http.StatusUnauthorized, "invalid_token")
-			if got := a.header.Get("WWW-Authenticate"); got != `Bearer error="invalid_token"` {
+			if got := a.header.Get("WWW-Authenticate"); got != challenged(tt.authorization) {
 				t.Errorf("WWW-Authenticate: %s", got)
 			}
 			if a.raw != first.raw {

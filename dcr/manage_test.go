@@ -308,7 +308,7 @@ func TestManagingRefusesUniformly(t *testing.T) {
 	}
 	f.clock.advance(time.Second)
 	f.backend.writes.Store(0)
-	first := f.get(t, m.id)
+	first := f.get(t, m.id, "Bearer")
 	for _, tt := range []struct{ name, id, authorization string }{
 		{"no token", m.id, ""}, {"another client's token", m.id, other.bearer()}, {"cut off", m.id, m.bearer()[:20]},
 		{"the secret", m.id, "Bearer " + m.secret}, {"an unknown client", strings.Repeat("A", 22), m.bearer()},

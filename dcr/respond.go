@@ -147,7 +147,7 @@ func (cs *Clients) respondError(w http.ResponseWriter, req *http.Request, err er
 	case errors.As(err, &refused):
 		cs.log.InfoContext(req.Context(), "registration request refused", "path", req.URL.Path, "code", refused.code, "description", refused.description)
 		if refused.status == http.StatusUnauthorized {
-			w.Header().Set("WWW-Authenticate", challenge.String())
+			w.Header().Set("WWW-Authenticate", challenge(req).String())
 		}
 		respond(w, refused.status, errorResponse{refused.code, refused.description})
 	case errors.Is(err, storage.ErrFull):
@@ -187,8 +187,15 @@ func (cs *Clients) throttled(req *http.Request, err error) error {
 	return err
 }
 
-// challenge is the same for every refused token, whatever is wrong with it.
-var challenge = metadata.Challenge{Scheme: "Bearer", Params: []metadata.Param{{Name: "error", Value: codeInvalidToken}}}
+// challenge is the same for every refused token, whatever is wrong with it. A request that tried
+// none is told of no error (RFC 6750 section 3.1).
+func challenge(req *http.Request) metadata.Challenge {
+	c := metadata.Challenge{Scheme: "Bearer"}
+	if len(req.Header.Values("Authorization")) > 0 {
+		c.Params = []metadata.Param{{Name: "error", Value: codeInvalidToken}}
+	}
+	return c
+}
 
 // respond writes v as JSON that caches must not store (RFC 7591 section 3.2.1).
 func respond(w http.ResponseWriter, status int, v any) {

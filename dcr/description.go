@@ -128,14 +128,16 @@ func refusesLink(raw string, loopback bool) string {
 		return strings.TrimPrefix(err.Error(), "metadata: host: ")
 	}
 	switch {
-	case err != nil || u.Hostname() == "" || u.Opaque != "":
+	case err != nil || u.Scheme == "":
 		return "it is not an absolute URL"
+	case !securelyFetched(u, loopback):
+		return "it must be https"
+	case u.Hostname() == "":
+		return "it has no host"
 	case strings.ContainsFunc(raw, mustBeEscaped):
 		return "it holds a character that must be percent-encoded"
 	case u.User != nil || strings.Contains(u.Host, "@"):
 		return "it must not carry user information"
-	case !securelyFetched(u, loopback):
-		return "it must be https"
 	}
 	return ""
 }

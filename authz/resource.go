@@ -129,18 +129,23 @@ func patternMistakes(resources []Resource) (errs []error) {
 
 // uriFault returns the mistake in the URI or pattern.
 func (r Resource) uriFault() error {
-	if uripattern.Is(r.URI) {
-		if _, err := uripattern.Parse(r.URI); err != nil {
-			return fmt.Errorf("authz: resource %q: %w", r.URI, err)
+	uri := r.URI
+	if uripattern.Is(uri) {
+		p, err := uripattern.Parse(uri)
+		if err != nil {
+			return fmt.Errorf("authz: resource %q: %w", uri, err)
 		}
-		return nil
+		uri = p.Example()
 	}
-	canonical, err := metadata.Canonical(r.URI)
+	canonical, err := metadata.Canonical(uri)
 	switch {
 	case err != nil:
 		return fmt.Errorf("authz: resource %q: %w", r.URI, err)
-	case canonical != r.URI:
+	case canonical != uri:
 		return fmt.Errorf("authz: resource %q: write it in its canonical form, %s", r.URI, canonical)
+	}
+	if err := metadata.ValidResource(uri); err != nil {
+		return fmt.Errorf("authz: resource %q: %w", r.URI, err)
 	}
 	return nil
 }

@@ -86,7 +86,8 @@ func TestR7StoreDown(t *testing.T) {
 }
 
 // TestR8WhatDoesNotCount: of resources that contradict each other those of the file count, and
-// then the older one; a record that cannot be read closes its URI; and the log names each once.
+// then the older one; a record that cannot be read closes its URI, and so does one that is no resource
+// identifier; the log names each once, and servers start.
 func TestR8WhatDoesNotCount(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, setup{})
@@ -103,10 +104,12 @@ func TestR8WhatDoesNotCount(t *testing.T) {
 	add(storage.Resource{ID: second, URI: "https://mcp.example.com/acme/{service}"})
 	add(storage.Resource{ID: wiki, URI: wiki, Scopes: []storage.ResourceScope{{Name: "notes:read", Description: "Something else"}}})
 	add(storage.Resource{ID: "tasks", URI: "tasks"})
+	const plain = "http://plain.example.com/mcp" // RFC 9728 section 1.2: a resource is https
+	add(storage.Resource{ID: plain, URI: plain})
 	add(storage.Resource{ID: globex, URI: globex, IntrospectionKey: storage.Sealed("not sealed")})
 	h.clock.advance(seen)
 	c := testClients()["native"]
-	for uri, accepted := range map[string]bool{notes: true, acme: true, "https://mcp.example.com/acme/sse": false, wiki: false, globex: false} {
+	for uri, accepted := range map[string]bool{notes: true, acme: true, "https://mcp.example.com/acme/sse": false, wiki: false, globex: false, plain: false} {
 		got := h.send(h.newRequest(http.MethodGet, h.issuer+"/authorize", asksFor(c, "", uri)))
 		if got.location(t).Query().Get("error") == "invalid_target" == accepted {
 			t.Errorf("%s: %s", uri, got)
@@ -119,11 +122,14 @@ func TestR8WhatDoesNotCount(t *testing.T) {
 	h.get("/.well-known/oauth-authorization-server")
 	for _, part := range []string{
 		"the configuration lists the same URI", "neither is more specific; remove one of them", "already defined with another meaning",
-		"its record cannot be read, so nobody can use it", `resource=tasks`,
+		"its record cannot be read, so nobody can use it", `resource=tasks`, "it must be https unless the host is loopback",
 	} {
 		if n := strings.Count(h.log.String(), part); n != 1 {
 			t.Errorf("the log says %d times %q:\n%s", n, part, h.log)
 		}
+	}
+	if _, err := authz.New(t.Context(), h.cfg); err != nil {
+		t.Errorf("a resource that does not count keeps the next server from starting: %v", err)
 	}
 }
 
@@ -220,16 +226,19 @@ func TestR11AddResourceRefuses(t *testing.T) {
 	h := newHarness(t, setup{})
 	h.add(authz.NewResource{Resource: tenants()})
 	for why, n := range map[string]authz.NewResource{
-		"storage: conflict":            {Resource: tenants()},
-		"storage: not found":           {Resource: wikiResource(), Replace: true},
-		"neither is more specific":     {Resource: authz.Resource{URI: "https://mcp.example.com/acme/{service}"}},
-		"the configuration lists":      {Resource: authz.Resource{URI: notes}, Configured: bothResources()},
-		"defined with another meaning": {Resource: authz.Resource{URI: wiki, Scopes: []authz.Scope{{Name: "tools:call", Description: "Else"}}}},
-		"more than 100 scopes":         {Resource: authz.Resource{URI: wiki, Scopes: make([]authz.Scope, 101)}},
-		"more than 200 characters":     {Resource: authz.Resource{URI: wiki, Name: strings.Repeat("n", 201)}},
-		"more than 500 characters":     {Resource: authz.Resource{URI: wiki, Scopes: []authz.Scope{{Name: "a", Description: strings.Repeat("n", 501)}}}},
-		"canonical form":               {Resource: authz.Resource{URI: "https://WIKI.example.com/mcp"}},
-		"not a usable scope name":      {Resource: authz.Resource{URI: wiki, Scopes: []authz.Scope{{Name: "offline_access"}}}},
+		"storage: conflict":                                   {Resource: tenants()},
+		"storage: not found":                                  {Resource: wikiResource(), Replace: true},
+		"neither is more specific":                            {Resource: authz.Resource{URI: "https://mcp.example.com/acme/{service}"}},
+		"the configuration lists":                             {Resource: authz.Resource{URI: notes}, Configured: bothResources()},
+		"defined with another meaning":                        {Resource: authz.Resource{URI: wiki, Scopes: []authz.Scope{{Name: "tools:call", Description: "Else"}}}},
+		"more than 100 scopes":                                {Resource: authz.Resource{URI: wiki, Scopes: make([]authz.Scope, 101)}},
+		"more than 200 characters":                            {Resource: authz.Resource{URI: wiki, Name: strings.Repeat("n", 201)}},
+		"more than 500 characters":                            {Resource: authz.Resource{URI: wiki, Scopes: []authz.Scope{{Name: "a", Description: strings.Repeat("n", 501)}}}},
+		"canonical form":                                      {Resource: authz.Resource{URI: "https://WIKI.example.com/mcp"}},
+		"dot segments":                                        {Resource: authz.Resource{URI: "https://wiki.example.com/a/../mcp"}},
+		`mcp": metadata: resource: it must be https`:          {Resource: authz.Resource{URI: "http://wiki.example.com/mcp"}},
+		`{tenant}/sse": metadata: resource: it must be https`: {Resource: authz.Resource{URI: "http://mcp.example.com/{tenant}/sse"}},
+		"not a usable scope name":                             {Resource: authz.Resource{URI: wiki, Scopes: []authz.Scope{{Name: "offline_access"}}}},
 	} {
 		if _, err := authz.AddResource(t.Context(), h.store, n); err == nil || !strings.Contains(err.Error(), why) {
 			t.Errorf("%v; want %q", err, why)

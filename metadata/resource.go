@@ -69,6 +69,16 @@ func (m Resource) Validate() error {
 	return errors.Join(errs...)
 }
 
+// ValidResource returns an error unless raw can be a resource identifier (RFC 9728 section 1.2): an
+// https URL, or an http URL on loopback, without fragment, user information or dot segments, in its
+// canonical form. The path "/" may be written.
+func ValidResource(raw string) error {
+	if why := resourceFault(raw); why != "" {
+		return errors.New("metadata: resource: " + why)
+	}
+	return nil
+}
+
 // resourceFault returns what is wrong with a resource identifier, or "". It must be in its
 // canonical form. The path "/" is also allowed, because clients compare the identifier with the
 // URL that a person entered.

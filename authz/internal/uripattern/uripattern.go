@@ -62,7 +62,7 @@ func Parse(raw string) (Pattern, error) {
 	if err := p.readSegments(); err != nil {
 		return Pattern{}, err
 	}
-	example := strings.ReplaceAll(p.Shape(), placeholder, "x")
+	example := p.Example()
 	canonical, err := metadata.Canonical(example)
 	switch {
 	case err != nil:
@@ -72,6 +72,9 @@ func Parse(raw string) (Pattern, error) {
 	}
 	return p, nil
 }
+
+// Example returns a URI that matches the pattern.
+func (p Pattern) Example() string { return strings.ReplaceAll(p.Shape(), placeholder, "x") }
 
 // ParseShape reads the result of [Pattern.Shape]. Its placeholders are named a, b and so on.
 func ParseShape(shape string) (Pattern, error) {

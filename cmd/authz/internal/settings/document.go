@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/alecthomas/kong"
-	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/parser"
 )
@@ -78,19 +77,6 @@ func (d *Document) Mistakes() error {
 	}
 	d.found = nil
 	return errors.Join(errs...)
-}
-
-// syntax returns a syntax error without the source text, which may contain a secret.
-func (d *Document) syntax(err error) error {
-	var positioned yaml.Error
-	if errors.As(err, &positioned) && positioned.GetToken() != nil && positioned.GetToken().Position != nil {
-		message := positioned.GetMessage()
-		if quote := strings.IndexAny(message, "\"'`"); quote >= 0 {
-			message = strings.TrimRight(message[:quote], " :") // the source text follows
-		}
-		return fmt.Errorf("%s:%d: this is not YAML: %s", d.name, positioned.GetToken().Position.Line, message)
-	}
-	return fmt.Errorf("%s: this is not YAML", d.name)
 }
 
 // Fail records a mistake in a line.

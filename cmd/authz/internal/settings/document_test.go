@@ -24,3 +24,21 @@ func TestReadDocumentOfOtherEditors(t *testing.T) {
 		t.Error("two byte order marks are read")
 	}
 }
+
+// TestSyntaxErrors: a syntax error has the line and the sentence of the parser, whole where it quotes
+// single characters, and without quotations that may be a secret.
+func TestSyntaxErrors(t *testing.T) {
+	for text, want := range map[string]string{
+		"a: x\nb: [1\n":               "f.yaml:2: this is not YAML: sequence end token ']' not found",
+		"a: [1, 2\nb: c\n":            "f.yaml:2: this is not YAML: ',' or ']' must be specified",
+		"a: {b: c\n":                  "f.yaml:1: this is not YAML: could not find flow mapping end token '}'",
+		"a: x\n\tb: c\n":              `f.yaml:2: this is not YAML: found character '\t' that cannot start any token`,
+		"a: \"hunter22\n":             "f.yaml:1: this is not YAML: could not find end character of double-quoted text",
+		"%YAML hunter22\n---\na: x\n": "f.yaml:1: this is not YAML: unknown YAML version",
+	} {
+		_, err := ReadDocument("f.yaml", []byte(text), []string{"a", "b"})
+		if err == nil || err.Error() != want {
+			t.Errorf("%q: %v\n want %s", text, err, want)
+		}
+	}
+}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"log/slog"
 	"os"
@@ -27,6 +28,14 @@ type reloaded struct {
 	Warnings []string `json:"warnings"`
 }
 
+// MarshalJSON writes every list as one, also without elements, so that programs need not expect null.
+func (r reloaded) MarshalJSON() ([]byte, error) {
+	type plain reloaded
+	r.Changed, r.Restart = append([]change{}, r.Changed...), append([]change{}, r.Restart...)
+	r.Mistakes, r.Warnings = append([]string{}, r.Mistakes...), append([]string{}, r.Warnings...)
+	return json.Marshal(plain(r))
+}
+
 // change is a setting with a new value. What names elements of a list, and never a value.
 type change struct {
 	Key  string `json:"key"`
@@ -42,7 +51,7 @@ func (c change) String() string {
 
 // refused is a reload that changed nothing.
 func refused(err error) reloaded {
-	r := reloaded{Changed: []change{}, Restart: []change{}, Mistakes: []string{}, Warnings: []string{}}
+	var r reloaded
 	for line := range strings.Lines(err.Error()) {
 		r.Mistakes = append(r.Mistakes, strings.TrimPrefix(strings.TrimSpace(line), "authz: "))
 	}

@@ -318,6 +318,15 @@ func TestReloadsTogether(t *testing.T) {
 	}
 }
 
+// TestReloadInJSON: a list without elements is a list.
+func TestReloadInJSON(t *testing.T) {
+	t.Parallel()
+	text, err := json.Marshal(reloaded{Done: true})
+	if want := `{"done":true,"changed":[],"restart":[],"mistakes":[],"warnings":[]}`; err != nil || string(text) != want {
+		t.Errorf("%s, %v, want %s", text, err, want)
+	}
+}
+
 // TestWhoMayReload: browsers, proxies and other machines may not.
 func TestWhoMayReload(t *testing.T) {
 	t.Parallel()

@@ -118,7 +118,7 @@ func (v *guarding) reload(ctx context.Context) reloaded {
 	if !ok {
 		return refused(errors.New("this is no gateway"))
 	}
-	out := reloaded{Done: true, Changed: []change{}, Restart: []change{}, Mistakes: []string{}}
+	out := reloaded{Done: true}
 	s, flags := &verb.gatewaySettings, k.Selected().Flags
 	s.before = &v.plan.keys
 	plan, warnings, err := v.program.loadGateway(k, s, func(flags []*kong.Flag) { out.Restart = v.settle(flags) })

@@ -67,7 +67,7 @@ func (v *serving) reload(ctx context.Context) reloaded {
 	if err != nil {
 		return refused(err)
 	}
-	out := reloaded{Done: true, Mistakes: []string{}}
+	out := reloaded{Done: true}
 	out.Changed, out.Restart = v.takeOver(next)
 	if err := v.valid(next, len(out.Restart) > 0); err != nil {
 		return refused(err)

@@ -208,6 +208,6 @@ func advice(t target, err error) string {
 	case t.master != "":
 		return "check that the sentinels run at these addresses and watch the name " + t.master
 	default:
-		return "start Redis there or correct the store URL; embedded: needs no server, but loses everything at exit"
+		return "start Redis there or correct the store URL; a store in a file (file:PATH) needs no server"
 	}
 }

@@ -40,8 +40,9 @@ func (t target) String() string {
 	return s
 }
 
-// The forms that parseURL accepts, for error messages.
-const forms = "embedded:, redis://host:port, " +
+// The forms of store URLs, for error messages: those that parseURL accepts, and file:PATH, which
+// programs open with package storage/file.
+const forms = "file:PATH, embedded:, redis://host:port, " +
 	"redis+sentinel://host:port,host:port/name or redis+cluster://host:port,host:port, and with rediss in place of redis over TLS"
 
 // Errors about a URL quote only its scheme: after a typing mistake, a part of the password may be

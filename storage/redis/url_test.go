@@ -64,7 +64,7 @@ func TestParseURL(t *testing.T) {
 
 // refusedURLs are not store URLs. The word hunter2 is a password.
 var refusedURLs = map[string][]string{
-	"must be embedded:": {
+	"must be file:PATH, embedded:": {
 		"", "embedded", "embedded://", "embedded:x", "hunter2", "localhost:6379", "REDIS://h", "redis:h", "redis:/h",
 		"u:hunter2@redis://h", " redis://h",
 	},

@@ -3,9 +3,10 @@
 //	authz serve --dev                        try everything on this machine
 //	authz serve --config gatehouse.yaml      run a server
 //	authz check-config --config FILE         find every mistake without running it
-//	authz user add|ls|passwd|disable|rm      people who can sign in
+//	authz user add|ls|show|passwd|invite|reset|disable|rm
+//	                                         people who can sign in
 //	authz group add|ls|rm|join|leave         groups of people, for who may use what
-//	authz client add|ls|show|disable|rm|token
+//	authz client add|ls|show|vouch|disable|rm|token
 //	                                         clients, and tokens for registering them
 //	authz resource add|ls|show|check|disable|enable|rm
 //	                                         the servers that tokens are for, beside those of the file
@@ -37,9 +38,9 @@
 // command line.
 //
 // The command refuses: an unknown key in the file, a setting that one source sets twice, an
-// http issuer outside --dev, a missing master key, store, registration policy or resource
-// outside --dev, an ephemeral master key over a store that outlives the process, and
-// administering an embedded store from another process.
+// http issuer outside --dev, a missing master key or registration policy outside --dev, an
+// ephemeral master key over a store that outlives the process, and administering an embedded
+// store from another process.
 package main
 
 import (
@@ -59,6 +60,7 @@ import (
 	"gatehouse.example/cmd/authz/internal/settings"
 	"gatehouse.example/internal/listener"
 	"gatehouse.example/internal/passwords"
+	"gatehouse.example/storage"
 )
 
 func main() {
@@ -170,6 +172,9 @@ func (p *program) report(err error) int {
 	}
 	for line := range strings.Lines(err.Error()) {
 		fmt.Fprintf(p.stderr, "authz: %s\n", strings.TrimPrefix(strings.TrimSpace(line), "authz: "))
+	}
+	if errors.Is(err, storage.ErrRecord) || errors.Is(err, storage.ErrNoMasterKey) {
+		fmt.Fprintln(p.stderr, "authz: give the master keys and the issuer that the store was used with; if they are right, somebody else wrote that record")
 	}
 	if usage := (usageError{}); errors.As(err, &usage) {
 		return exitUsage

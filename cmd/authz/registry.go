@@ -64,7 +64,7 @@ func (s *registrySettings) open(ctx context.Context, o storeOptions) (*storage.S
 	}
 	_, err = catalogue.New(store).State(ctx)
 	if errors.Is(err, storage.ErrNoMasterKey) || errors.Is(err, storage.ErrRecord) {
-		err = fmt.Errorf("the catalogue in the store cannot be opened: give the master keys and the issuer that it was begun with, or an empty store: %w", err)
+		err = fmt.Errorf("the catalogue in the store cannot be opened, a new registry needs an empty store: %w", err)
 	}
 	if err != nil {
 		return nil, errors.Join(err, store.Close())

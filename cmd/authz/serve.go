@@ -78,7 +78,7 @@ func (p *program) serve(ctx context.Context, now *serving, st *site, l *loaded, 
 	front, err := authz.New(ctx, config)
 	switch {
 	case errors.Is(err, storage.ErrRecord):
-		return fmt.Errorf("the signing keys in the store cannot be opened: give the master keys and the issuer that the store was used with, or an empty store: %w", err)
+		return fmt.Errorf("the signing keys in the store cannot be opened, a new server needs an empty store: %w", err)
 	case err != nil:
 		return err
 	}

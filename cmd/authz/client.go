@@ -43,6 +43,9 @@ type clientAdd struct {
 
 // Run adds a client.
 func (v *clientAdd) Run(ctx context.Context, p *program, k *kong.Context) error {
+	if v.AuthMethod == metadata.AuthMethodPrivateKeyJWT && v.JWKSFile == "" && v.JWKSURI == "" {
+		return usageError{errors.New("--auth-method private_key_jwt needs the public keys of the client: give --jwks-file or --jwks-uri")}
+	}
 	keys, err := v.keys()
 	if err != nil {
 		return err

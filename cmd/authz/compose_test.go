@@ -238,7 +238,9 @@ func TestHealthChecks(t *testing.T) {
 		"http://" + r.shown("admin on") + "/readyz": exitDone,
 		r.shown("issuer") + "/elsewhere":            exitRefused,
 		"http://" + gone.Addr().String():            exitRefused,
-		"nowhere at all":                            exitRefused,
+		"nowhere at all":                            exitUsage,
+		"127.0.0.1:9090":                            exitUsage,
+		"localhost:9090/readyz":                     exitUsage,
 	} {
 		var out, said lockedBuffer
 		if status := run(t.Context(), []string{"health", url}, nil, nil, &out, &said); status != want || (said.String() == "") != (want == exitDone) {

@@ -11,7 +11,7 @@ import (
 
 // mistakes returns the mistakes in the settings that gateway.New does not report.
 func (s *gatewaySettings) mistakes() error {
-	return errors.Join(s.required(), s.issuerMistakes(), s.sharedMistakes())
+	return errors.Join(s.required(), s.resourceMistake(), s.issuerMistakes(), s.sharedMistakes())
 }
 
 // sharedMistakes returns the mistakes in settings that do not belong to one resource.
@@ -35,6 +35,13 @@ func (s *gatewaySettings) required() error {
 	return errors.Join(errs...)
 }
 
+func (s *gatewaySettings) resourceMistake() error {
+	if err := metadata.ValidResource(s.Resource); err != nil && s.Resource != "" {
+		return fmt.Errorf("resource %s cannot be used: %s", s.Resource, withoutPackage(err))
+	}
+	return nil
+}
+
 func (s *gatewaySettings) issuerMistakes() error {
 	var errs []error
 	for _, issuer := range s.Issuer {
@@ -50,8 +57,11 @@ func (s *gatewaySettings) issuerMistakes() error {
 
 // withoutPackage returns the text of an error of package metadata without its prefixes.
 func withoutPackage(err error) string {
-	reason := strings.TrimPrefix(strings.TrimPrefix(err.Error(), "metadata: "), "issuer: ")
-	return strings.TrimPrefix(reason, "metadata: ")
+	reason := strings.TrimPrefix(err.Error(), "metadata: ")
+	for _, name := range []string{"issuer: ", "resource: ", "metadata: "} {
+		reason = strings.TrimPrefix(reason, name)
+	}
+	return reason
 }
 
 // formMistakes returns an error for each value that is malformed.

@@ -22,8 +22,8 @@ func (v *healthVerb) Run(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, healthTime)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, v.URL, nil)
-	if err != nil {
-		return usageError{fmt.Errorf("%s is not a URL", v.URL)}
+	if err != nil || req.URL.Host == "" || req.URL.Scheme != "http" && req.URL.Scheme != "https" {
+		return usageError{fmt.Errorf("%q is not a URL: write it like http://127.0.0.1:8080/healthz", v.URL)}
 	}
 	resp, err := (&http.Transport{}).RoundTrip(req) // no proxy, no redirect
 	switch {

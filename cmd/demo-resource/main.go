@@ -44,6 +44,7 @@ import (
 
 	"gatehouse.example/internal/listener"
 	"gatehouse.example/internal/quietlog"
+	"gatehouse.example/metadata"
 	"gatehouse.example/middleware"
 )
 
@@ -150,6 +151,9 @@ func (s settings) serve(ctx context.Context, stdout io.Writer, log *slog.Logger)
 	if err != nil {
 		return err
 	}
+	if err := s.addressMistakes(); err != nil {
+		return err
+	}
 	socket, err := listener.Open(ctx, "listen", s.Listen)
 	if err != nil {
 		return err
@@ -163,6 +167,21 @@ func (s settings) serve(ctx context.Context, stdout io.Writer, log *slog.Logger)
 	}
 	s.announce(stdout)
 	return s.serveUntil(ctx, socket, handler, log)
+}
+
+// addressMistakes returns what is wrong with the issuer and with the resource, if one is given.
+func (s settings) addressMistakes() error {
+	var errs []error
+	mistake := func(name, value string, err error) {
+		if err != nil {
+			errs = append(errs, fmt.Errorf("%s %s cannot be used: %s", name, value, strings.TrimPrefix(err.Error(), "metadata: "+name+": ")))
+		}
+	}
+	mistake("issuer", s.Issuer, metadata.ValidIssuer(s.Issuer))
+	if s.Resource != "" {
+		mistake("resource", s.Resource, metadata.ValidResource(s.Resource))
+	}
+	return errors.Join(errs...)
 }
 
 // handler returns the handler of the server.
@@ -193,7 +212,7 @@ func (s settings) check(ctx context.Context) error {
 	}
 	resp, err := (&http.Transport{}).RoundTrip(req) // no proxy, no redirect
 	if err != nil {
-		return err
+		return fmt.Errorf("%s does not answer: %w", listen, err)
 	}
 	return resp.Body.Close()
 }

@@ -152,7 +152,7 @@ func (r *relaxation) secrets() error {
 		r.DevPassword = settings.Secret(r.password)
 		r.makeUp("dev-password")
 	}
-	r.warn(true, "there is a person demo who can sign in: add other people with authz user add")
+	r.warn(true, "there is a person demo who can sign in: with --store file:PATH, authz user add adds other people")
 	if r.DevIntrospectionSecret == "" {
 		if r.introspection, err = randomSecret(r.random); err != nil {
 			return err

@@ -30,7 +30,7 @@ type gatewaySettings struct {
 	Config string `placeholder:"FILE" help:"YAML file with settings."`
 
 	Listen      string `default:"127.0.0.1:8082" placeholder:"ADDR" help:"Address to listen on; port 0 takes any (default ${default})."`
-	AdminListen string `default:"off" placeholder:"ADDR" help:"Address of /livez, /readyz and /metrics, or off (default ${default})."`
+	AdminListen string `default:"off" placeholder:"ADDR" help:"Address of /livez, /readyz, /metrics and /reload, or off (default ${default})."`
 
 	Resource   string   `placeholder:"URL" help:"The URL that clients dial: the audience of their tokens."`
 	Upstream   string   `placeholder:"URL" help:"The URL of the server that is guarded; its path takes the place of the resource's."`

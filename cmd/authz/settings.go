@@ -63,7 +63,7 @@ type serveSettings struct {
 	DevIntrospectionSecretFile string          `placeholder:"FILE" help:"File that contains it."`
 
 	Listen      string `default:"127.0.0.1:8080" placeholder:"ADDR" help:"Address of the public listener; port 0 takes any (default ${default})."`
-	AdminListen string `default:"127.0.0.1:9090" placeholder:"ADDR" help:"Address of /livez, /readyz and /metrics (with --registry-at also /status), or off (default ${default}; off with --dev)."`
+	AdminListen string `default:"127.0.0.1:9090" placeholder:"ADDR" help:"Address of /livez, /readyz, /metrics and /reload (with --registry-at also /status), or off (default ${default}; off with --dev)."`
 	Issuer      string `placeholder:"URL" help:"The https URL by which clients know this server (with --dev: made from --listen)."`
 	TLSCert     string `name:"tls-cert" placeholder:"FILE" help:"Certificate chain in PEM; with --tls-key."`
 	TLSKey      string `name:"tls-key" placeholder:"FILE" help:"Private key in PEM; with --tls-cert."`

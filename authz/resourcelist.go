@@ -3,6 +3,7 @@ package authz
 import (
 	"context"
 	"errors"
+	"strings"
 
 	"gatehouse.example/metadata"
 	"gatehouse.example/storage"
@@ -44,7 +45,7 @@ func (l ResourceList) Refuses(r storage.Resource) string {
 	set := newResourceSet(l.configured, append(others, storedResource{Resource: r}))
 	for _, p := range set.problems {
 		if p.URI == r.URI {
-			return p.Why
+			return strings.TrimSuffix(p.Why, addAgain) // it is not there yet
 		}
 	}
 	return ""

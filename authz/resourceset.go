@@ -169,7 +169,7 @@ func (s *resourceSet) storedEntry(r storedResource, meanings map[string]string) 
 		why = fmt.Sprintf("its record cannot be read, so nobody can use it: %v; remove it with authz resource rm and add it again", r.unreadable)
 	} else if mistakes := e.Resource.validate(map[string]bool{}, meanings); len(mistakes) > 0 {
 		e.disabled = true
-		why = fmt.Sprintf("nobody can use it: %v; add it again in another form with authz resource add --replace", mistakes[0])
+		why = fmt.Sprintf("nobody can use it: %v%s", mistakes[0], e.Resource.howToMend())
 	}
 	if e.pattern {
 		p, err := uripattern.ParseShape(r.ID)
@@ -192,6 +192,16 @@ func (s *resourceSet) storedEntry(r storedResource, meanings map[string]string) 
 		why = cmp.Or(why, "it cannot introspect, because its URI is the introspection client_id of another resource; change that client_id")
 	}
 	return e, why
+}
+
+const addAgain = "; add it again in another form with authz resource add --replace"
+
+// howToMend returns the end of a sentence about a resource of the store that has a mistake.
+func (r Resource) howToMend() string {
+	if r.uriFault() != nil {
+		return "; remove it with authz resource rm"
+	}
+	return addAgain
 }
 
 // ResourceOf returns a resource of the store in the form of a configuration, without its

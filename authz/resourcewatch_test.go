@@ -122,7 +122,7 @@ func TestR8WhatDoesNotCount(t *testing.T) {
 	h.get("/.well-known/oauth-authorization-server")
 	for _, part := range []string{
 		"the configuration lists the same URI", "neither is more specific; remove one of them", "already defined with another meaning",
-		"its record cannot be read, so nobody can use it", `resource=tasks`, "it must be https unless the host is loopback",
+		"its record cannot be read, so nobody can use it", `resource=tasks`, "it must be https unless the host is loopback; remove it with authz resource rm",
 	} {
 		if n := strings.Count(h.log.String(), part); n != 1 {
 			t.Errorf("the log says %d times %q:\n%s", n, part, h.log)
@@ -240,8 +240,8 @@ func TestR11AddResourceRefuses(t *testing.T) {
 		`{tenant}/sse": metadata: resource: it must be https`: {Resource: authz.Resource{URI: "http://mcp.example.com/{tenant}/sse"}},
 		"not a usable scope name":                             {Resource: authz.Resource{URI: wiki, Scopes: []authz.Scope{{Name: "offline_access"}}}},
 	} {
-		if _, err := authz.AddResource(t.Context(), h.store, n); err == nil || !strings.Contains(err.Error(), why) {
-			t.Errorf("%v; want %q", err, why)
+		if _, err := authz.AddResource(t.Context(), h.store, n); err == nil || !strings.Contains(err.Error(), why) || strings.Contains(err.Error(), "--replace") {
+			t.Errorf("%v; want %q, and no word of replacing what is not there", err, why)
 		}
 	}
 	if _, err := h.store.Resource(t.Context(), wiki); !errors.Is(err, storage.ErrNotFound) {

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/alecthomas/kong"
+
 	"gatehouse.example/audit"
 	"gatehouse.example/audit/trail"
 )
@@ -21,7 +23,10 @@ type auditSearch struct {
 }
 
 // Run prints the events in the order of the files.
-func (v *auditSearch) Run(p *program) error {
+func (v *auditSearch) Run(p *program, k *kong.Context) error {
+	if err := p.loadEnvironment(k); err != nil {
+		return err
+	}
 	filter, err := v.filter(time.Now())
 	if err != nil {
 		return err
@@ -41,7 +46,10 @@ type auditTail struct {
 const auditPause = 250 * time.Millisecond
 
 // Run prints the events.
-func (v *auditTail) Run(ctx context.Context, p *program) error {
+func (v *auditTail) Run(ctx context.Context, p *program, k *kong.Context) error {
+	if err := p.loadEnvironment(k); err != nil {
+		return err
+	}
 	filter, err := v.filter(time.Now())
 	if err != nil {
 		return err
@@ -71,7 +79,10 @@ type auditTrace struct {
 }
 
 // Run prints the events by time. Without any it is exit 1.
-func (v *auditTrace) Run(p *program) error {
+func (v *auditTrace) Run(p *program, k *kong.Context) error {
+	if err := p.loadEnvironment(k); err != nil {
+		return err
+	}
 	found, err := trail.Trace(audit.Grant(v.Grant), v.Files)
 	if err != nil {
 		return err

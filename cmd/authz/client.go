@@ -31,8 +31,8 @@ type clientVerbs struct {
 type clientAdd struct {
 	storeSettings
 	ID          string   `placeholder:"ID" help:"The client_id (default: random)."`
-	Name        string   `required:"" help:"The name that people see at consent."`
-	RedirectURI []string `name:"redirect-uri" required:"" sep:"none" placeholder:"URI" help:"A redirect URI of the client; repeatable."`
+	Name        string   `help:"The name that people see at consent; required."`
+	RedirectURI []string `name:"redirect-uri" sep:"none" placeholder:"URI" help:"A redirect URI of the client; repeatable, and required."`
 	AuthMethod  string   `default:"none" enum:"none,client_secret_basic,client_secret_post,private_key_jwt" placeholder:"METHOD" help:"How it authenticates: none, client_secret_basic, client_secret_post or private_key_jwt (default ${default})."`
 	JWKSFile    string   `name:"jwks-file" placeholder:"FILE" help:"With private_key_jwt: its public keys as a JWK set."`
 	JWKSURI     string   `name:"jwks-uri" placeholder:"URL" help:"With private_key_jwt: the URL of its public keys."`
@@ -43,14 +43,17 @@ type clientAdd struct {
 
 // Run adds a client.
 func (v *clientAdd) Run(ctx context.Context, p *program, k *kong.Context) error {
-	if v.AuthMethod == metadata.AuthMethodPrivateKeyJWT && v.JWKSFile == "" && v.JWKSURI == "" {
-		return usageError{errors.New("--auth-method private_key_jwt needs the public keys of the client: give --jwks-file or --jwks-uri")}
+	if _, err := p.loadStore(k); err != nil {
+		return err
+	}
+	if err := v.mistake(); err != nil {
+		return usageError{err}
 	}
 	keys, err := v.keys()
 	if err != nil {
 		return err
 	}
-	store, err := p.storeOf(ctx, k, &v.storeSettings)
+	store, err := v.open(ctx, p)
 	if err != nil {
 		return err
 	}
@@ -70,6 +73,19 @@ func (v *clientAdd) Run(ctx context.Context, p *program, k *kong.Context) error 
 	fmt.Fprintf(p.stdout, "client_id:     %s\n", c.ID)
 	if c.Secret != "" {
 		fmt.Fprintf(p.stdout, "client_secret: %s (it is not shown again)\n", c.Secret)
+	}
+	return nil
+}
+
+// mistake returns an error if a flag is missing.
+func (v *clientAdd) mistake() error {
+	switch {
+	case v.Name == "":
+		return errors.New("name is not set: give the name that people see at consent with --name")
+	case len(v.RedirectURI) == 0:
+		return errors.New("redirect-uri is not set: give where the client gets its answers with --redirect-uri")
+	case v.AuthMethod == metadata.AuthMethodPrivateKeyJWT && v.JWKSFile == "" && v.JWKSURI == "":
+		return errors.New("auth-method private_key_jwt needs the public keys of the client: give --jwks-file or --jwks-uri")
 	}
 	return nil
 }

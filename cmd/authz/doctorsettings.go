@@ -19,9 +19,7 @@ var alternatives = [][]string{{"token", "token-file", "sign-in"}, {"json", "sari
 // fill sets the flags that are not on the command line from the environment. The doctor reads no
 // file: what is in that of a server is for the server.
 func (v *doctorVerb) fill(p *program, k *kong.Context) error {
-	env := maps.Clone(p.env)
-	delete(env, settings.Variable("config"))
-	from, err := settings.FindSources(k.Path, nil, env, nil)
+	from, err := p.sourcesWithoutFile(k)
 	if err != nil {
 		return err
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"maps"
 	"slices"
 	"strings"
 
@@ -91,6 +92,24 @@ func (p *program) loadStore(k *kong.Context) (*settings.Document, error) {
 		return nil, err
 	}
 	return from.File, nil
+}
+
+// loadEnvironment sets the flags of a verb that reads no file.
+func (p *program) loadEnvironment(k *kong.Context) error {
+	from, err := p.sourcesWithoutFile(k)
+	if err != nil {
+		return err
+	}
+	_, err = from.Fill(k.Selected().Flags)
+	return err
+}
+
+// sourcesWithoutFile returns the command line and the environment, also if that names the file of a
+// server.
+func (p *program) sourcesWithoutFile(k *kong.Context) (*settings.Sources, error) {
+	env := maps.Clone(p.env)
+	delete(env, settings.Variable("config"))
+	return settings.FindSources(k.Path, nil, env, nil)
 }
 
 // doubts returns a warning for each setting that has no effect or weakens the server. Set

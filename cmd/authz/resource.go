@@ -49,11 +49,15 @@ type resourceAdd struct {
 
 // Run adds a resource.
 func (v *resourceAdd) Run(ctx context.Context, p *program, k *kong.Context) error {
+	file, err := p.loadResources(k)
+	if err != nil {
+		return err
+	}
 	resource, err := v.resource()
 	if err != nil {
 		return usageError{err}
 	}
-	store, file, err := p.resourceStore(ctx, k, &v.storeSettings)
+	store, err := v.open(ctx, p)
 	if err != nil {
 		return err
 	}

@@ -17,11 +17,21 @@ import (
 // If they cannot be read, for example because they name files with secrets that only the server
 // may open, the verb goes on without them and says so.
 func (p *program) resourceStore(ctx context.Context, k *kong.Context, s *storeSettings) (*storage.Store, serverFile, error) {
-	d, err := p.loadStore(k)
+	file, err := p.loadResources(k)
 	if err != nil {
 		return nil, serverFile{}, err
 	}
-	var file serverFile
+	store, err := s.open(ctx, p)
+	return store, file, err
+}
+
+// loadResources sets the settings of a verb for resources, and returns what the file of the server
+// says about them.
+func (p *program) loadResources(k *kong.Context) (file serverFile, err error) {
+	d, err := p.loadStore(k)
+	if err != nil {
+		return serverFile{}, err
+	}
 	if d != nil {
 		if file.resources, err = resourcesIn(d); err != nil {
 			fmt.Fprintf(p.stderr, "authz: warning: the resources of the file are left out, because they cannot be read: %v\n", err)
@@ -29,8 +39,7 @@ func (p *program) resourceStore(ctx context.Context, k *kong.Context, s *storeSe
 		}
 		file.readPeople(d)
 	}
-	store, err := s.open(ctx, p)
-	return store, file, err
+	return file, nil
 }
 
 type resourceShow struct {

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/alecthomas/kong"
+
 	"gatehouse.example/storage"
 	"gatehouse.example/storage/file"
 )
@@ -20,7 +22,10 @@ type storeVerify struct {
 }
 
 // Run checks the file and prints what it is.
-func (v *storeVerify) Run(p *program) error {
+func (v *storeVerify) Run(p *program, k *kong.Context) error {
+	if err := p.loadEnvironment(k); err != nil {
+		return err
+	}
 	line := p.statusLine()
 	what, err := file.Inspect(v.File, line.share("checked"))
 	line.clear()

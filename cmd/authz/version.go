@@ -11,6 +11,8 @@ import (
 	"runtime"
 	"runtime/debug"
 	"strings"
+
+	"github.com/alecthomas/kong"
 )
 
 // versionVerb says which program this is.
@@ -30,7 +32,10 @@ type release struct {
 }
 
 // Run prints the version that the build recorded.
-func (v versionVerb) Run(p *program) error {
+func (v *versionVerb) Run(p *program, k *kong.Context) error {
+	if err := p.loadEnvironment(k); err != nil {
+		return err
+	}
 	r := thisRelease()
 	r.Build = thisBuild()
 	if v.JSON {

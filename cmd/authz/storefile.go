@@ -128,7 +128,7 @@ func adviseOnBackup(path string, backend *file.Backend, warn func(sentence strin
 type missing struct{ path string }
 
 func (m missing) Error() string {
-	return fmt.Sprintf("store: there is no %s, and only servers make one: start authz serve first, or name the store of the server with --store", m.path)
+	return fmt.Sprintf("store: there is no %s, and only servers make one: start the server first, or name its store with --store", m.path)
 }
 
 func (missing) Unwrap() error { return fs.ErrNotExist }

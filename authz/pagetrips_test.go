@@ -195,7 +195,7 @@ func TestPageRoundTrips(t *testing.T) {
 	h.wantTrips(l, // another process reads the person after the session, once
 		step{"authorize", p.authorize, "read client session, read user consent"},
 		step{"consent form", p.next, tripsPage},
-		step{"decline", func() { p.submit("decision", "deny") }, tripsPage + ", delete consent, write transaction"},
+		step{"decline", func() { p.submit("decision", "deny") }, tripsPage + ", read consent, delete consent, write transaction"},
 		step{"a page of one's own", func() { p.open(h.issuer + "/account/password") }, "read session user"},
 	)
 }

@@ -24,6 +24,7 @@ func TestNoFieldTakesASecret(t *testing.T) {
 	for _, secret := range []string{
 		"gate_rt_" + value, "gate_ac_" + value, "gate_cs_" + value, "gate_rat_" + value, "gate_iat_" + value, "gate_in_" + value, "gate_se_" + value, "gate_br_" + value, "gate_rs_" + value,
 		"eyJhbGciOiJFUzI1NiJ9." + value + "." + value, "Bearer eyJhbGciOiJFUzI1NiJ9." + value, "https://example.com/?code=gate_ac_" + value + "&state=x", "gate_gate_rt_" + value,
+		"https://gate_keeper.example.com/?token=gate_rt_" + value,
 	} {
 		var e audit.Event
 		fill(reflect.ValueOf(&e).Elem(), secret)
@@ -70,6 +71,15 @@ func TestEventsAreBounded(t *testing.T) {
 	text, err := json.Marshal(e.Clean())
 	if err != nil || len(text) > 100_000 {
 		t.Errorf("an event has %d bytes, %v", len(text), err)
+	}
+}
+
+// TestCleanLeavesTheLists: what was recorded is cleaned, and not what its caller goes on with.
+func TestCleanLeavesTheLists(t *testing.T) {
+	long := audit.Resource(strings.Repeat("r", 10_000))
+	e := audit.Event{Resources: []audit.Resource{long}}
+	if clean := e.Clean(); clean.Resources[0] == long || e.Resources[0] != long {
+		t.Errorf("cleaned has %d bytes, the list of the caller %d", len(clean.Resources[0]), len(e.Resources[0]))
 	}
 }
 

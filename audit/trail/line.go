@@ -104,7 +104,7 @@ func parse(raw []byte) (Line, error) {
 	if !ok || len(head) != 0 || len(raw) < endLen || !bytes.HasSuffix(end, []byte(macEnd)) {
 		return l, errNoLine
 	}
-	if n, err := hex.Decode(l.mac[:], end[:len(end)-len(macEnd)]); err != nil || n != len(l.mac) {
+	if _, err := hex.Decode(l.mac[:], end[:len(end)-len(macEnd)]); err != nil { // endLen is that of a whole one
 		return l, errNoLine
 	}
 	if err := json.Unmarshal(raw, &l); err != nil || l.Seq == 0 || (l.Kind == audit.Chain) != (l.About != nil) {

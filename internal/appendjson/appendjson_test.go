@@ -10,7 +10,7 @@ import (
 
 // FuzzValues: each value is written as encoding/json writes it, or refused as there.
 func FuzzValues(f *testing.F) {
-	for _, s := range []string{"", "a", `"\`, "<>&", "\x00\x1f\x7f", "\u2028\u2029", "\xff\xc3(", "ünï", "a\nb"} {
+	for _, s := range []string{"", "a", `"\`, "<", ">", "&", "\x00\x1f\x7f", "\u2028\u2029", "\xff\xc3(", "ünï", "a\nb"} {
 		f.Add(s, s, int64(len(s)), int64(7), 3600)
 	}
 	f.Add("", "", int64(1<<40), int64(-1), 86400)

@@ -63,3 +63,43 @@ func TestCloseKeepsAbilities(t *testing.T) {
 		}
 	}), nil).ServeHTTP(struct{ http.ResponseWriter }{httptest.NewRecorder()}, httptest.NewRequest("GET", "/", nil))
 }
+
+// TestInterimAnswers: an interim answer begins no response, so what decides about the connection may
+// still change.
+func TestInterimAnswers(t *testing.T) {
+	asked, inner := 0, httptest.NewRecorder()
+	framing.Close(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusEarlyHints)
+		if asked != 0 || inner.Header().Get("Connection") != "" {
+			t.Errorf("after an interim answer: asked %d times, %v", asked, inner.Header())
+		}
+		w.WriteHeader(http.StatusOK)
+	}), func() bool { asked++; return true }).ServeHTTP(inner, httptest.NewRequest("GET", "/", nil))
+	if asked != 1 {
+		t.Errorf("asked %d times", asked)
+	}
+}
+
+// TestUnclear: servers disagree about the end of a body in chunks, of HTTP/1.0, and where a header is
+// spelled like one that says the length.
+func TestUnclear(t *testing.T) {
+	for name, test := range map[string]struct {
+		change func(*http.Request)
+		want   bool
+	}{
+		"a length":       {func(r *http.Request) { r.Header.Set("Content-Length", "1") }, false},
+		"chunks":         {func(r *http.Request) { r.TransferEncoding = []string{"chunked"} }, true},
+		"HTTP/1.0":       {func(r *http.Request) { r.ProtoMinor = 0 }, true},
+		"HTTP/2":         {func(r *http.Request) { r.ProtoMajor, r.ProtoMinor = 2, 0 }, false},
+		"a spelling":     {func(r *http.Request) { r.Header["Content_Length"] = []string{"1"} }, true},
+		"an encoding":    {func(r *http.Request) { r.Header["Transfer_encoding"] = []string{"chunked"} }, true},
+		"another header": {func(r *http.Request) { r.Header.Set("Content-Type", "text/plain") }, false},
+		"no body":        {func(*http.Request) {}, false},
+	} {
+		r := httptest.NewRequest("POST", "/", nil)
+		test.change(r)
+		if got := framing.Unclear(r); got != test.want {
+			t.Errorf("%s: %t, want %t", name, got, test.want)
+		}
+	}
+}

@@ -38,6 +38,7 @@ func TestPath(t *testing.T) {
 	for path, want := range map[string]string{
 		"/": "/", "/Notes/7/": "/notes/7", "/a.b/c": "/a.b/c", "/a./b%20": "/a/b", "/a;v=1/b": "/a/b", "/a\uff1bv/b\uff1fx": "/a/b", "/a\uff3cb": "/a/b",
 		"/a/\u2025/b": "/b", "/a/b\uff0f\u2025\uff0f\u2025": "/", "/a\uff05\uff12\uff46b": "/a/b", "/\uff05": "/%", "/a/...": "/a", "/a\uff03b": "/a", "/a\ufeff/\u00a0b.\u2028": "/a/b",
+		"/a/b\x00/c": "/a/b", "/a/b%00.txt": "/a/b",
 	} {
 		if got := lookalike.Path(path); got != want {
 			t.Errorf("%q becomes %q, want %q", path, got, want)

@@ -80,10 +80,13 @@ func TestCheck(t *testing.T) {
 			}
 		}
 	}
-	for _, hash := range []string{"", "x", "$argon2id$v=19$m=19456,t=2,p=1$$", "$argon2id$v=19$m=999999999,t=2,p=1$AAAA$AAAA", strings.Repeat("$", 70000)} {
-		if p.Check(hash, "") {
+	for _, hash := range []string{"", "x", "$argon2id$v=19$m=19456,t=2,p=1$$", "$argon2id$v=19$m=999999999,t=2,p=1$AAAA$AAAA", strings.Repeat("$", 70000), hashWith("", []byte("salt of everyone"), 64, 17)} {
+		if p.Check(hash, "") || Check(hash, "") {
 			t.Errorf("the hash %.50q matches", hash)
 		}
+	}
+	if !p.Check(hashWith("x", []byte("salt of everyone"), 64, 1), "x") {
+		t.Error("after those hashes, the right password is not right")
 	}
 	if len(p.commands) != 1 || p.log.Len() > 0 {
 		t.Errorf("%d processes for one check at a time; log: %s", len(p.commands), p.log.String())

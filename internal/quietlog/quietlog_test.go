@@ -141,6 +141,10 @@ func TestALogIsBounded(t *testing.T) {
 		if lines := p.take(); len(lines) != 1 || len(lines[0]) > 50<<10 || !strings.Contains(lines[0], "(1048576 bytes)") {
 			t.Errorf("a line of %d bytes", len(lines[0]))
 		}
+		log.Info("letters", "of three bytes", strings.Repeat("\u20ac", 1<<19))
+		if lines := p.take(); len(lines) != 1 || strings.Contains(lines[0], `\x`) {
+			t.Errorf("a letter is cut in the middle: %.100q", lines[0][8<<10:])
+		}
 	})
 }
 
@@ -153,11 +157,12 @@ func TestServerLog(t *testing.T) {
 	}
 	server.Printf("http: panic serving 192.0.2.1:1: evil\n\x1b[2J\nlevel=ERROR msg=forged\ngoroutine 1")
 	server.Printf("http: superfluous response.WriteHeader call")
+	server.Printf("http2: panic serving 192.0.2.1:1: evil")
 	lines := p.take()
-	if len(lines) != 22 || strings.Contains(strings.Join(lines, ""), "\x1b") {
+	if len(lines) != 23 || strings.Contains(strings.Join(lines, ""), "\x1b") {
 		t.Fatalf("%d lines: %q", len(lines), lines)
 	}
-	for i, want := range map[int]string{0: `level=WARN msg="a TLS handshake failed" said=`, 20: `level=WARN msg="a handler panicked" said=`, 21: `level=WARN msg="the HTTP server reports an error" said=`} {
+	for i, want := range map[int]string{0: `level=WARN msg="a TLS handshake failed" said=`, 20: `level=WARN msg="a handler panicked" said=`, 21: `level=WARN msg="the HTTP server reports an error" said=`, 22: `level=WARN msg="a handler panicked" said=`} {
 		if !strings.Contains(lines[i], want) {
 			t.Errorf("%s, want %s", lines[i], want)
 		}

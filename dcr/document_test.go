@@ -87,7 +87,7 @@ func (r reader) unreachable(t *testing.T, id string) error {
 
 func TestDocument(t *testing.T) {
 	r := newReader(t, nil)
-	id := r.publish("client.example.com", map[string]any{"scope": "notes:read other", "contacts": []string{"a@example.com"}, "software_id": "notes"})
+	id := r.publish("client.example.com", map[string]any{"scope": "notes:read other a\\b notes:read", "contacts": []string{"a@example.com"}, "software_id": "notes"})
 	c := r.resolve(t, id)
 	want := storage.Client{ID: id, Source: storage.ClientDocument, Created: start, AuthMethods: []string{"none"}, Metadata: metadata.Client{
 		ClientName: "Notes", RedirectURIs: []string{"http://127.0.0.1/callback"}, GrantTypes: []string{"authorization_code", "refresh_token"},
@@ -280,6 +280,7 @@ func TestDocumentRules(t *testing.T) {
 		{map[string]any{"token_endpoint_auth_method": "private_key_jwt", "jwks": set(key)}, ""},
 		{map[string]any{"token_endpoint_auth_method": "private_key_jwt", "jwks_uri": "https://client.example.com/jwks.json"}, ""},
 		{map[string]any{"token_endpoint_auth_method": "private_key_jwt", "jwks_uri": "http://client.example.com/jwks.json"}, "jwks_uri"},
+		{map[string]any{"token_endpoint_auth_method": "private_key_jwt", "jwks_uri": "http://127.0.0.1/jwks.json"}, "jwks_uri"},
 		{map[string]any{"token_endpoint_auth_method": "private_key_jwt", "jwks": set(key), "token_endpoint_auth_signing_alg": "HS256"}, "token_endpoint_auth_signing_alg"},
 		{map[string]any{"token_endpoint_auth_method": "private_key_jwt", "jwks": set(key), "jwks_uri": "https://client.example.com/jwks.json"}, "jwks"},
 		{map[string]any{"jwks": set(private)}, "private"},
@@ -326,7 +327,8 @@ func TestDocumentLinks(t *testing.T) {
 	own := func(path string) string { return r.web.URL("client.example.com", path) }
 	c := r.resolve(t, r.publish("client.example.com", map[string]any{
 		"client_uri": own("/about"), "logo_uri": own("/logo.png"), "tos_uri": "https://legal.example.org/tos", "policy_uri": "javascript:alert(1)",
-		"client_name#de": "Notizen\u202e", "client_name#fr": 7, "client_name#": "x", "client_name#a b": "x", "logo_uri#de": "https://evil.example.org/",
+		"client_name#de": "Notizen\u202e", "client_name#fr": 7, "client_name#": "x", "client_name#a b": "x", "client_name#de-x" + strings.Repeat("-abcdefgh", 4): "x",
+		"logo_uri#de": "https://evil.example.org/",
 	}))
 	if c.Metadata.ClientURI != own("/about") || c.Metadata.LogoURI != own("/logo.png") || c.Metadata.TOSURI == "" || c.Metadata.PolicyURI != "" {
 		t.Errorf("links %+v", c.Metadata)

@@ -34,6 +34,7 @@ func TestDocumentHeaders(t *testing.T) {
 		{[]string{"Cache-Control: max-age=600, s-maxage=1200"}, 20 * time.Minute},
 		{[]string{"Cache-Control: s-maxage=1200, max-age=600"}, 20 * time.Minute},
 		{[]string{"Cache-Control: s-maxage=120, max-age=600"}, 2 * time.Minute},
+		{[]string{"Cache-Control: s-maxage=120, s-maxage=600"}, 2 * time.Minute},
 		{[]string{"Cache-Control: max-age=0"}, time.Minute},
 		{[]string{"Cache-Control: max-age=-1"}, time.Minute},
 		{[]string{"Cache-Control: max-age=soon"}, time.Minute},

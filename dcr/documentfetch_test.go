@@ -34,6 +34,7 @@ func TestDocumentAnswers(t *testing.T) {
 		"no type":         {200, header{"Content-Type": ""}, "JSON"},
 		"text":            {200, header{"Content-Type": "text/plain"}, "JSON"},
 		"too many":        {429, nil, ""},
+		"too slow":        {408, nil, ""},
 		"server error":    {500, nil, ""},
 		"bad gateway":     {502, nil, ""},
 		"compressed":      {200, header{"Content-Type": "application/json", "Content-Encoding": "gzip"}, ""},

@@ -106,6 +106,11 @@ func TestNegativeAnswersRest(t *testing.T) {
 			if n := r.web.Hits(id); n != 2 {
 				t.Errorf("asked %d times after five seconds", n)
 			}
+			r.clock.advance(-time.Hour)
+			_, _ = r.Resolve(of(t, "192.0.2.1"), id)
+			if n := r.web.Hits(id); n != 3 {
+				t.Errorf("asked %d times after the clock was set back", n)
+			}
 		})
 	}
 }

@@ -100,6 +100,7 @@ func TestOtherKeysAreJudged(t *testing.T) {
 		"an endless point":     {`{"kty":"EC","crv":"P-256","x":"` + strings.Repeat("A", 4000) + `","y":"AA"}`, "more than 700 characters"},
 		"another curve":        {string(mustJSON(newSigner(t, "ES384").jwk())), "accepted are P-256 with ES256, Ed25519 with EdDSA, and RSA with RS256 or PS256"},
 		"for encryption":       {strings.Replace(rsaJWK(2048, usual), `"kty"`, `"use":"enc","kty"`, 1), "its use or key_ops does not allow signatures"},
+		"to make signatures":   {strings.Replace(rsaJWK(2048, usual), `"kty"`, `"key_ops":["sign"],"kty"`, 1), "its use or key_ops does not allow signatures"},
 		"an exponent of words": {strings.Replace(rsaJWK(2048, usual), "AQAB", "two!", 1), "n or e is not base64url"},
 	} {
 		a := newReader(t, nil).post(t, with(assertions(`"jwks":{"keys":[`+test.key+`]}`)))

@@ -129,7 +129,7 @@ func (p *Policy) refusesHost(raw string) string {
 	if err != nil {
 		return "it is not a URL"
 	}
-	host := strings.ToLower(u.Hostname())
+	host := u.Hostname() // in lowercase: [metadata.ParseRedirect] accepts no other
 	for _, pattern := range p.RedirectHosts {
 		below, wild := strings.CutPrefix(pattern, "*")
 		if host == pattern || wild && strings.HasSuffix(host, below) {

@@ -104,6 +104,19 @@ func TestSoftwareStatement(t *testing.T) {
 	}
 }
 
+// TestStatementInOneLanguage: what a statement says in one language replaces the request in all of them,
+// in whatever order it is read.
+func TestStatementInOneLanguage(t *testing.T) {
+	f := newFixture(t, trusting(publisher.Public()))
+	raw := statement(t, jose.EdDSA, publisher, "key-0", claims{"client_name": nil, "client_name#fr": "Carnets"})
+	for range 30 {
+		a := f.post(t, with(`"client_name":"Bank","software_statement":"`+raw+`"`))
+		if a.status != http.StatusCreated || a.text("client_name") != "" || a.text("client_name#fr") != "Carnets" {
+			t.Fatalf("status %d: %s", a.status, a.raw)
+		}
+	}
+}
+
 // TestStatementAlgorithms: every accepted algorithm is supported.
 func TestStatementAlgorithms(t *testing.T) {
 	p256, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -155,6 +168,7 @@ func TestRefusedStatements(t *testing.T) {
 		{"issued in the future", signed(claims{"iat": now + 61}), invalid, "is not valid yet"},
 		{"expiry of another type", signed(claims{"exp": "soon"}), invalid, "cannot be parsed"},
 		{"negative expiry", signed(claims{"exp": -1}), invalid, "a date"},
+		{"negative beginning", signed(claims{"nbf": -1}), invalid, "a date"},
 		{"huge expiry", signed(claims{"exp": 1e300}), invalid, "a date"},
 		{"claims that are no object", signedBytes(t, jose.EdDSA, publisher, "", []byte(`[]`)), invalid, "cannot be parsed"},
 		{"a claim twice", signedBytes(t, jose.EdDSA, publisher, "", []byte(`{"iss":"`+publisherName+`","client_name":"a","client_name":"b"}`)), invalid, "duplicate"},

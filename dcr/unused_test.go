@@ -260,6 +260,7 @@ func TestTightStore(t *testing.T) {
 	if a := f.get(t, m.id, m.bearer()); a.status != http.StatusOK {
 		t.Errorf("reading: %d %s", a.status, a.raw)
 	}
+	f.clock.advance(time.Minute) // m is still young
 	f.tend(t)
 	if n := f.there(t, old); n != 50 {
 		t.Errorf("of 250 unused clients %d are left after one round, want 50", n)

@@ -52,6 +52,7 @@ func (s *Server) endListed(w http.ResponseWriter, r *http.Request, session liveS
 	}
 	s.cfg.Logger.InfoContext(quietlog.Always(r.Context()), "session ended by the person", "user", session.UserName, "sub", session.Subject)
 	if one.ID() == session.ID() {
+		s.cookies.end(w, sessionCookie)
 		return s.signedOut(w, r)
 	}
 	s.happened(r.Context(), fact{kind: audit.SignedOut, person: session.Subject, shown: eventSessionEnded, about: one.Browser})

@@ -56,6 +56,8 @@ func TestSessions(t *testing.T) {
 	h.wantEvent(me, "You signed another browser out.")
 	if answer := me.push(me.account(personName, "/account/sessions"), "/account/sessions", "end", ends[0]); !strings.Contains(answer.body, "You are signed out") || me.signedIn() {
 		t.Errorf("ending this one: %s", answer)
+	} else if cookiesOfJar(me) != "" {
+		t.Errorf("the browser keeps the cookie: %v", answer.header)
 	}
 }
 

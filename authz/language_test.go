@@ -78,10 +78,12 @@ func TestChoiceOfALanguage(t *testing.T) {
 			t.Errorf("language %q: %s", language, got)
 		}
 	}
-	foreign := choose("de", "/")
-	foreign.Header.Set("Sec-Fetch-Site", "cross-site")
-	if got := b.do(foreign); got.status != http.StatusSeeOther || got.header.Get("Set-Cookie") != "" {
-		t.Errorf("from another site: %s", got)
+	for _, site := range []string{"cross-site", "same-site", "none"} {
+		foreign := choose("de", "/")
+		foreign.Header.Set("Sec-Fetch-Site", site)
+		if got := b.do(foreign); got.status != http.StatusSeeOther || got.header.Get("Set-Cookie") != "" {
+			t.Errorf("from %s: %s", site, got)
+		}
 	}
 }
 

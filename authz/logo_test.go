@@ -83,6 +83,9 @@ func TestLogo(t *testing.T) {
 		if got.status != http.StatusOK || got.header.Get("Content-Type") != "image/png" || err != nil || config.Width != 128 || config.Height != 64 {
 			t.Fatalf("the logo is %d by %d, %v: %d %v", config.Width, config.Height, err, got.status, got.header)
 		}
+		if policy := got.header.Get("Content-Security-Policy"); policy != "default-src 'none'" {
+			t.Errorf("the policy of a picture is %q", policy)
+		}
 	}
 	if n := web.Hits(at); n != 1 {
 		t.Errorf("it was fetched %d times, want once", n)

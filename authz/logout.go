@@ -56,9 +56,8 @@ func (s *Server) logout(w http.ResponseWriter, r *http.Request) error {
 	return s.signedOut(w, r)
 }
 
-// signedOut removes the session's cookie and writes the page that says so.
+// signedOut writes the page that says that the session of this browser ended.
 func (s *Server) signedOut(w http.ResponseWriter, r *http.Request) error {
-	s.cookies.end(w, sessionCookie)
 	return s.pagesFor(r, "").Notice(w, templates.Notice{
 		Title:   language.Say("logout.title"),
 		Message: language.Say("logout.message"),

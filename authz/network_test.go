@@ -33,6 +33,7 @@ func TestNetwork(t *testing.T) {
 		{"two headers", ours, "10.1.2.3:4711", []string{"198.51.100.7", "10.9.9.9"}, "198.51.100.7"},
 		{"a sender who made something up", ours, "10.1.2.3:4711", []string{"203.0.113.9, 198.51.100.7"}, "198.51.100.7"},
 		{"a sender who made up a proxy of ours", ours, "10.1.2.3:4711", []string{"10.5.5.5, 198.51.100.7"}, "198.51.100.7"},
+		{"a header that the sender made up before", ours, "10.1.2.3:4711", []string{"203.0.113.9", "198.51.100.7"}, "198.51.100.7"},
 		{"with a port", ours, "10.1.2.3:4711", []string{"198.51.100.7:80"}, "198.51.100.7"},
 		{"IPv6", ours, "10.1.2.3:4711", []string{"2001:db8:1:2:3:4:5:6"}, "2001:db8:1:2::/64"},
 		{"IPv6 in brackets", ours, "10.1.2.3:4711", []string{"[2001:db8:1:2:3:4:5:6]"}, "2001:db8:1:2::/64"},

@@ -84,6 +84,11 @@ func TestRegistrationQuota(t *testing.T) {
 		n, _ := h.registerUntilRefused("198.51.100.7", fmt.Sprint("software ", i), 6)
 		all += n
 	}
+	full := h.registerFrom("198.51.100.7", "one more")
+	mustWait(t, "a registration beyond the limit of its network", full)
+	if full.header.Get("Cache-Control") != "no-store" || full.header.Get("Access-Control-Allow-Origin") != "*" {
+		t.Errorf("a registration beyond the limit of its network: %v", full.header)
+	}
 	if all != 60 {
 		t.Errorf("of any number of softwares one network registered %d clients, want 60", all)
 	}

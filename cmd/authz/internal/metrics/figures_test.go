@@ -21,6 +21,7 @@ import (
 // records are counts and keys, or the error of a store that does not answer.
 type records struct {
 	err    error
+	noKeys error // of the keys alone
 	grants int
 	within time.Duration // that the last call was given
 }
@@ -39,7 +40,7 @@ func (r *records) Retries() int64 { return 7 }
 func (r *records) KeySet(context.Context) (storage.KeySet, error) {
 	return storage.KeySet{Keys: []storage.SigningKey{
 		{State: storage.KeyPending}, {State: storage.KeyActive, Activated: time.Unix(1234, 0)}, {State: storage.KeyRetired}, {State: storage.KeyRetired}, {State: "of another release"},
-	}}, nil
+	}}, r.noKeys
 }
 
 // A scrape shows the records of each kind, and no records when the store does not answer in time.
@@ -50,7 +51,7 @@ func TestFigures(t *testing.T) {
 	for name, want := range map[string]string{
 		"gatehouse_store_up": "1", `gatehouse_clients{state="unused"}`: "1", `gatehouse_clients{state="used"}`: "2", "gatehouse_people": "3",
 		`gatehouse_signing_keys{state="pending"}`: "1", `gatehouse_signing_keys{state="active"}`: "1", `gatehouse_signing_keys{state="retired"}`: "2",
-		"gatehouse_signing_key_activated_timestamp_seconds": "1234", "gatehouse_password_checks_waiting": "4", `gatehouse_signing_keys{state="of another release"}`: "",
+		"gatehouse_signing_key_activated_timestamp_seconds": "1234", "gatehouse_password_checks_waiting": "4", "gatehouse_grants": "NaN", `gatehouse_signing_keys{state="of another release"}`: "",
 	} {
 		if got[name] != want {
 			t.Errorf("%s is %q, want %q", name, got[name], want)
@@ -59,8 +60,15 @@ func TestFigures(t *testing.T) {
 	if from.within <= 0 || from.within > time.Second {
 		t.Errorf("the store has %s to answer", from.within)
 	}
-	from.err = errors.New("away")
+	from.noKeys = errors.New("away")
+	if got = series(t, m); got["gatehouse_store_up"] != "0" || got[`gatehouse_signing_keys{state="active"}`] != "" {
+		t.Errorf("of a store without keys: %v", got)
+	}
+	from.err, from.noKeys, from.grants = errors.New("away"), nil, 5
 	got = series(t, m)
+	if got["gatehouse_grants"] != "5" {
+		t.Errorf("of five grants: %v", got)
+	}
 	if got["gatehouse_store_up"] != "0" || got["gatehouse_people"] != "" || got[`gatehouse_clients{state="unused"}`] != "" || got[`gatehouse_signing_keys{state="active"}`] != "" {
 		t.Errorf("of a store that does not answer: %v", got)
 	}

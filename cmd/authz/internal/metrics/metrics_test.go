@@ -139,14 +139,15 @@ func TestFetches(t *testing.T) {
 	server.Fetched(nil, time.Second)
 	server.Fetched(&safefetch.Error{Err: safefetch.ErrRefused}, time.Second)
 	server.Fetched(fmt.Errorf("wrapped: %w", &safefetch.Error{Err: safefetch.ErrBusy}), 0)
+	server.Fetched(&safefetch.Error{Err: errors.New("of a later release")}, time.Second)
 	got := series(t, m)
-	for outcome, want := range map[string]string{"ok": "1", "refused": "1", "busy": "1", "status": "0"} {
+	for outcome, want := range map[string]string{"ok": "1", "refused": "1", "busy": "1", "status": "0", "other": "1"} {
 		if n := got[`gatehouse_fetches_total{outcome="`+outcome+`"}`]; n != want {
 			t.Errorf("%s: %s, want %s", outcome, n, want)
 		}
 	}
-	if n := got["gatehouse_fetch_duration_seconds_count"]; n != "2" {
-		t.Errorf("%s times were observed, want those of 2 fetches", n)
+	if n := got["gatehouse_fetch_duration_seconds_count"]; n != "3" {
+		t.Errorf("%s times were observed, want those of 3 fetches", n)
 	}
 }
 

@@ -1,6 +1,22 @@
 package settings
 
-import "testing"
+import (
+	"strings"
+	"testing"
+)
+
+// TestVariablesOfOthers: what Kubernetes sets for a service with the name authz is no setting that
+// somebody mistyped, and neither is an empty variable.
+func TestVariablesOfOthers(t *testing.T) {
+	env := NewEnvironment([]string{
+		"AUTHZ_PORT=tcp://10.0.0.1:80", "AUTHZ_PORT_80_TCP=tcp://10.0.0.1:80", "AUTHZ_SERVICE_HOST=10.0.0.1", "AUTHZ_SERVICE_PORT_HTTP=80",
+		"AUTHZ_NOTHING=", "OTHER_ISUER=x", "AUTHZ_ISUER=https://auth.example.com", "AUTHZ_TLS_KEY=key.pem",
+	})
+	got := env.UnknownVariables([]string{"issuer", "tls-key"})
+	if len(got) != 1 || !strings.Contains(got[0], "AUTHZ_ISUER") || !strings.Contains(got[0], "AUTHZ_ISSUER") {
+		t.Errorf("unknown are %q", got)
+	}
+}
 
 func TestNearest(t *testing.T) {
 	known := []string{"access-token-ttl", "admin-listen", "code-ttl", "issuer", "listen", "refresh-idle", "refresh-max", "store", "tls-cert", "tls-key"}

@@ -50,6 +50,20 @@ func TestDuration(t *testing.T) {
 	}
 }
 
+// TestStoreInAFile: three slashes are a path of this machine, two a host; a path that another program
+// would read in another way is none.
+func TestStoreInAFile(t *testing.T) {
+	for url, want := range map[StoreURL]string{
+		"file:/a/b.db": "/a/b.db", "file:///a/b.db": "/a/b.db", "file:b.db": "b.db", "redis://127.0.0.1:6379": "", "embedded:": "",
+		"file://host/a/b.db": "!", "file:/a/": "!", "file:": "!", "file:~/b.db": "!", "file:/a/b.db?x": "!", "file:/a/%62.db": "!", "file:/a/b\x00.db": "!",
+	} {
+		path, err := url.File()
+		if path != strings.TrimPrefix(want, "!") || (err != nil) != (want == "!") {
+			t.Errorf("%q is %q, %v", string(url), path, err)
+		}
+	}
+}
+
 func TestMasterKeys(t *testing.T) {
 	good := map[string]int{
 		testKey(1):                            1,

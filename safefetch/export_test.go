@@ -20,3 +20,16 @@ func (f *Fetcher) SetJitter(j func(time.Duration) time.Duration) { f.jitter = j 
 func (f *Fetcher) Dial(ctx context.Context, to netip.AddrPort) (net.Conn, error) {
 	return f.dialTCP(ctx, to)
 }
+
+// Share reports whether two requests that may be sent share one fetch.
+func (f *Fetcher) Share(a, b Request) (bool, error) {
+	one, err := f.target(a)
+	if err != nil {
+		return false, err
+	}
+	other, err := f.target(b)
+	if err != nil {
+		return false, err
+	}
+	return one.key() == other.key(), nil
+}

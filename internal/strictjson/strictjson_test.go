@@ -138,6 +138,8 @@ func TestRefused(t *testing.T) {
 	}{
 		{"empty", ``, strictjson.ErrSyntax, ""},
 		{"white space", " \n", strictjson.ErrSyntax, ""},
+		{"control characters for hex digits", "\"\\u\x10\x11\x12\x13\"", strictjson.ErrSyntax, ""},
+		{"hex digits that end", `"\u123`, strictjson.ErrSyntax, ""},
 		{"cut off", `{"name":"a"`, strictjson.ErrSyntax, ""},
 		{"two values", `{}{}`, strictjson.ErrSyntax, ""},
 		{"trailing text", `{} x`, strictjson.ErrSyntax, ""},
@@ -297,6 +299,32 @@ func TestDataIsNotChanged(t *testing.T) {
 	}
 	if string(in) != before {
 		t.Errorf("the caller's data became %s", in)
+	}
+}
+
+// TestDataIsNotKept: what was decoded stays as it is when the caller writes over its data.
+func TestDataIsNotKept(t *testing.T) {
+	in := []byte(`{"raw":{"a":"b"},"text":"plain"}`)
+	var d struct {
+		Raw  json.RawMessage `json:"raw"`
+		Text string          `json:"text"`
+	}
+	if err := strictjson.Unmarshal(in, &d, strictjson.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	for i := range in {
+		in[i] = 'x'
+	}
+	if string(d.Raw) != `{"a":"b"}` || d.Text != "plain" {
+		t.Errorf("it became %s, %s", d.Raw, d.Text)
+	}
+}
+
+// TestErrorsChangeNothing: a document that is refused leaves what the caller had.
+func TestErrorsChangeNothing(t *testing.T) {
+	d := struct{ Name string }{"before"}
+	if err := strictjson.Unmarshal([]byte(`{"Name":"after"`), &d, strictjson.Options{}); err == nil || d.Name != "before" {
+		t.Errorf("%v, and the name is %q", err, d.Name)
 	}
 }
 

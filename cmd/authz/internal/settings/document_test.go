@@ -1,6 +1,9 @@
 package settings
 
-import "testing"
+import (
+	"strings"
+	"testing"
+)
 
 // A file is read the same however an editor saves it.
 func TestReadDocumentOfOtherEditors(t *testing.T) {
@@ -39,6 +42,18 @@ func TestSyntaxErrors(t *testing.T) {
 		_, err := ReadDocument("f.yaml", []byte(text), []string{"a", "b"})
 		if err == nil || err.Error() != want {
 			t.Errorf("%q: %v\n want %s", text, err, want)
+		}
+	}
+}
+
+// TestLengthOfSecrets: one that is too short is a mistake, one that is shorter than recommended a doubt,
+// and none is neither.
+func TestLengthOfSecrets(t *testing.T) {
+	for n, want := range map[int][2]int{0: {0, 0}, 15: {1, 0}, 16: {0, 1}, 31: {0, 1}, 32: {0, 0}} {
+		d := &Document{}
+		secret := strings.Repeat("\u20ac", n)
+		if got := d.checkSecret(1, "client_secret", secret); got != secret || d.Failures() != want[0] || len(d.Doubts) != want[1] {
+			t.Errorf("%d characters: %d mistakes, %q", n, d.Failures(), d.Doubts)
 		}
 	}
 }

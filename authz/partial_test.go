@@ -170,3 +170,43 @@ func TestLongAddress(t *testing.T) {
 		}
 	}
 }
+
+// TestTwoRedirectURIs: a request with two redirect URIs, or one that is not text, is answered on a page,
+// also where the client has a single one that could be meant (OAuth 2.1 section 4.1.1).
+func TestTwoRedirectURIs(t *testing.T) {
+	t.Parallel()
+	h, c := newHarness(t, setup{}), testClients()["native"]
+	if len(c.Metadata.RedirectURIs) != 1 {
+		t.Fatalf("the client has %q", c.Metadata.RedirectURIs)
+	}
+	for name, values := range map[string][]string{"two": {c.redirect, c.redirect}, "a control character": {c.redirect + "\x01"}, "too long": {c.redirect + strings.Repeat("x", 4096)}} {
+		request := asks(c)
+		request["redirect_uri"] = values
+		r := h.newBrowser().open(h.issuer + "/authorize?" + request.Encode())
+		if r.status != http.StatusBadRequest || r.header.Get("Location") != "" {
+			t.Errorf("%s: %s", name, r)
+		}
+	}
+}
+
+// TestBrowserCookieLastsLongEnough: the cookie that binds a transaction to its browser lasts longer than
+// the transaction, in each answer that begins one.
+func TestBrowserCookieLastsLongEnough(t *testing.T) {
+	t.Parallel()
+	h, c := newHarness(t, setup{}), testClients()["native"]
+	b := h.newBrowser()
+	for range 2 {
+		found := 0
+		for name, cookie := range cookiesOf(t, b.open(h.issuer+"/authorize?"+asks(c).Encode())) {
+			if strings.Contains(name, "authz_browser") {
+				found++
+				if cookie.MaxAge <= int((10 * time.Minute).Seconds()) {
+					t.Errorf("the cookie lasts %d seconds", cookie.MaxAge)
+				}
+			}
+		}
+		if found != 1 {
+			t.Errorf("%d cookies bind the browser", found)
+		}
+	}
+}

@@ -136,6 +136,7 @@ func TestAuditOfWhatNoPersonDid(t *testing.T) {
 			t.Errorf("a logout at the provider is recorded as %+v", e)
 		}
 	}
+	p.clock.advance(time.Second) // a sign-in that begins at the same time as the logout is over
 	c, uris := p.registered(t, []byte(`{"redirect_uris":["https://client.example.org/callback"],"token_endpoint_auth_method":"none"}`))
 	c.redirect = uris[0]
 	p.newBrowser().granted(p.company, c)

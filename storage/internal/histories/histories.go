@@ -90,7 +90,7 @@ func seen(history []porcupine.Operation) map[storage.Version]bool {
 }
 
 // patience is how long the search for an order may take.
-const patience = 20 * time.Second
+const patience = time.Minute
 
 // check reports whether there is an order of all calls in which all answers are correct. An
 // uncertain write that was never read need not have been applied.

@@ -82,6 +82,25 @@ func TestRememberedResourceIsAnother(t *testing.T) {
 	}
 }
 
+// TestRememberedAgainAtOnce: who is asked because a decision is over can have the next one remembered, also in
+// the minute in which the record of the first is still there.
+func TestRememberedAgainAtOnce(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t, setup{config: func(c *authz.Config) { c.SessionIdle, c.SessionMax = 40*24*time.Hour, 30*24*time.Hour }})
+	request := asks(testClients()["web"])
+	b := h.newBrowser()
+	for _, when := range []string{"the first time", "when that is over"} {
+		b.decide(request, "day")
+		if got := b.unasked(request); got != "code" {
+			t.Errorf("remembered %s: %s", when, got)
+		}
+		h.clock.advance(24 * time.Hour)
+		if got := b.unasked(request); got != "consent_required" {
+			t.Errorf("a day after what was remembered %s: %s", when, got)
+		}
+	}
+}
+
 // TestPreApprovedIsForTheNamedClient: an approval is for the client that it names, and gives nothing
 // to a person who may have nothing.
 func TestPreApprovedIsForTheNamedClient(t *testing.T) {

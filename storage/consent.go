@@ -72,7 +72,8 @@ func (a Access) Contains(b Access) bool {
 
 func consentID(subject, clientID string) string { return string(aliasID("consent", subject, clientID)) }
 
-// Consent returns what a person decided about a client, or [ErrNotFound].
+// Consent returns what a person decided about a client, or [ErrNotFound]. With that error too the result is
+// what [Store.PutConsent] needs: what is left of one that has ended may be there for a minute.
 func (s *Store) Consent(ctx context.Context, subject, clientID string) (Consent, error) {
 	return s.consent(ctx, consentID(subject, clientID))
 }
@@ -81,7 +82,7 @@ func (s *Store) consent(ctx context.Context, id string) (Consent, error) {
 	var c Consent
 	version, err := s.read(ctx, kindConsent, id, &c)
 	if err != nil {
-		return Consent{}, err
+		return Consent{version: version}, err
 	}
 	c.version = version
 	return c, nil
@@ -91,7 +92,7 @@ func (s *Store) consent(ctx context.Context, id string) (Consent, error) {
 // means that another one is there. It ends with the last of its decisions.
 func (s *Store) PutConsent(ctx context.Context, c Consent) error {
 	r := record{kind: kindConsent, id: consentID(c.Subject, c.ClientID)}
-	if c.version == (Version{}) {
+	if c.Listed.IsZero() {
 		c.Listed = s.now().UTC().Truncate(time.Second)
 		entry := entryOf(c.Listed, r.id)
 		r.listed = []Listing{{userConsents(c.Subject), entry}, {clientConsents(c.ClientID), entry}}

@@ -204,8 +204,8 @@ func testTakenMeanwhile(t *testing.T, f *fixture) {
 	wantEntries(t, "Users", names, "cat")
 }
 
-// testConsents: a remembered decision ends at its time and when it is taken back, and the list has
-// it once.
+// testConsents: a remembered decision ends at its time and when it is taken back, can be given anew at
+// once then, and the list has it once.
 func testConsents(t *testing.T, f *fixture) {
 	ctx := t.Context()
 	count := func(what string, want int) {
@@ -226,8 +226,14 @@ func testConsents(t *testing.T, f *fixture) {
 	wantError(t, "PutConsent", f.PutConsent(ctx, f.consent(time.Hour)), nil)
 	count("given again", 1)
 	f.clock.advance(time.Hour)
-	_, err := f.Consent(ctx, "subject", "client")
+	over, err := f.Consent(ctx, "subject", "client")
 	wantError(t, "a consent that is over", err, storage.ErrNotFound)
+	again := f.consent(time.Hour)
+	over.Subject, over.ClientID, over.Given = again.Subject, again.ClientID, again.Given
+	wantError(t, "PutConsent at once after the end", f.PutConsent(ctx, over), nil)
+	count("given anew", 1)
+	f.clock.advance(30 * time.Minute)
+	count("given anew, later", 1)
 }
 
 // testSessionList: the list of a person's sessions has those that live.

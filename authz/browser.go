@@ -195,8 +195,8 @@ func (s *Server) startSession(w http.ResponseWriter, r *http.Request, user stora
 // howReplaced is how a session ended when somebody else signed in with its browser.
 const howReplaced = "replaced"
 
-// endReplaced ends the session that a browser had before somebody signed in with it. If it was that of
-// another person, the audit trail says that they are signed out.
+// endReplaced ends the session that a browser had before somebody signed in with it. If another person was
+// signed in with it, the audit trail says that they are signed out.
 func (s *Server) endReplaced(r *http.Request, by storage.User) error {
 	secret := s.cookies.get(r, sessionCookie)
 	if !strings.HasPrefix(secret, sessionPrefix) {
@@ -206,13 +206,19 @@ func (s *Server) endReplaced(r *http.Request, by storage.User) error {
 	if errors.Is(err, storage.ErrNotFound) {
 		return nil
 	}
-	if err != nil && !errors.Is(err, storage.ErrRecord) { // one that cannot be read ends too
+	another := err == nil && was.Subject != by.Subject && !s.over(was)
+	if another {
+		var user storage.User // zero if they were removed
+		user, err = s.cfg.Store.User(r.Context(), was.UserName)
+		another = sessionValid(user, was)
+	}
+	if err != nil && !errors.Is(err, storage.ErrRecord) && !errors.Is(err, storage.ErrNotFound) { // what cannot be read ends too
 		return err
 	}
 	if err := s.cfg.Store.DeleteSession(r.Context(), secret); err != nil {
 		return err
 	}
-	if err == nil && was.Subject != by.Subject && !s.over(was) {
+	if another {
 		s.happened(r.Context(), fact{kind: audit.SignedOut, person: was.Subject, how: howReplaced})
 	}
 	return nil

@@ -43,7 +43,7 @@ const (
 	// PersonMade is an account that a sign-in made: Person, Provider.
 	PersonMade Kind = "person-made"
 	// PersonChanged is a password, passkey, second factor or account at a provider that was set or
-	// removed: Person, How, Provider.
+	// removed, and recovery codes that were renewed or used: Person, How, Provider.
 	PersonChanged Kind = "person-changed"
 	// Consented is a grant that began: Person, Client, Grant, Resources, Scopes, How (asked or
 	// unasked).

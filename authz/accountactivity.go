@@ -23,7 +23,7 @@ func (s *Server) showActivity(w http.ResponseWriter, r *http.Request, session li
 // eventTexts are the sentences for the kinds of events.
 var eventTexts = map[string]string{
 	eventPasswordChanged: "event.passwordChanged", eventPasskeyAdded: "event.passkeyAdded", eventPasskeyRemoved: "event.passkeyRemoved",
-	eventFactorOn: "event.factorOn", eventFactorOff: "event.factorOff", eventRecoveryCodeUsed: "event.recoveryCode",
+	eventFactorOn: "event.factorOn", eventFactorOff: "event.factorOff", eventRecoveryCodeUsed: "event.recoveryCode", eventRecoveryCodesRenewed: "event.recoveryCodes",
 	eventProviderConnected: "event.providerConnected", eventProviderDisconnected: "event.providerDisconnected",
 	eventApplicationAllowed: "event.applicationAllowed", eventApplicationUnasked: "event.applicationUnasked", eventApplicationEnded: "event.applicationEnded", eventApplicationsEnded: "event.applicationsEnded",
 	eventTokenReused: "event.tokenReused", eventSessionEnded: "event.sessionEnded", eventSessionsEnded: "event.sessionsEnded",

@@ -36,11 +36,9 @@ func (s *Server) endAll(w http.ResponseWriter, r *http.Request, session liveSess
 		return invalidRequest("the form does not say what to end")
 	}
 	forget := func() error { return s.cfg.Store.ForgetConsents(r.Context(), session.Subject) }
-	err := forgetting(forget, func() error { return s.endGrants(r, session, "", "") })
-	if err != nil {
+	if err := forgetting(forget, func() error { return s.endGrants(r, session, "", "") }); err != nil {
 		return err
 	}
-	s.happened(r.Context(), fact{kind: audit.GrantRevoked, person: session.Subject, shown: eventApplicationsEnded})
 	return s.done(w, r, session, applicationsPath, language.Say("applications.endedAll.title"), language.Say("applications.endedAll.message", "count", s.minutes()))
 }
 
@@ -119,6 +117,9 @@ func (s *Server) nameAmong(ctx context.Context, session liveSession, clientID st
 	return hostOfClient(s.clients.Known(clientID)), nil
 }
 
+// howInPart is how grants of a person ended of which some are left.
+const howInPart = "in-part"
+
 // endGrants ends the person's grants of a client, or all. If some are left, the error says how
 // many have ended.
 func (s *Server) endGrants(r *http.Request, session liveSession, clientID, name string) error {
@@ -126,8 +127,15 @@ func (s *Server) endGrants(r *http.Request, session liveSession, clientID, name 
 	defer cancel()
 	ended, err := s.cfg.Store.EndGrants(ctx, session.Subject, clientID, endedByPerson)
 	s.cfg.Logger.InfoContext(quietlog.Always(r.Context()), "grants ended by the person", "sub", session.Subject, "client", clientID, "ended", ended, "error", err)
-	if clientID != "" && ended > 0 {
-		s.happened(r.Context(), fact{kind: audit.GrantRevoked, person: session.Subject, client: clientID, shown: eventApplicationEnded, about: name})
+	of := fact{kind: audit.GrantRevoked, person: session.Subject, client: clientID, shown: eventApplicationEnded, about: name}
+	if clientID == "" {
+		of.shown = eventApplicationsEnded
+		if err != nil { // the person's list would say that all have ended
+			of.shown, of.how = "", howInPart
+		}
+	}
+	if ended > 0 || of.shown == eventApplicationsEnded {
+		s.happened(r.Context(), of)
 	}
 	if err == nil {
 		return nil

@@ -47,14 +47,16 @@ func (s *Server) endListed(w http.ResponseWriter, r *http.Request, session liveS
 	if err != nil {
 		return err
 	}
+	if one.ID() == session.ID() {
+		if err := s.endSession(w, r, session); err != nil {
+			return uncertain(err)
+		}
+		return s.signedOut(w, r)
+	}
 	if err := s.cfg.Store.EndSession(r.Context(), one.ID()); err != nil {
 		return uncertain(err)
 	}
 	s.cfg.Logger.InfoContext(quietlog.Always(r.Context()), "session ended by the person", "user", session.UserName, "sub", session.Subject)
-	if one.ID() == session.ID() {
-		s.cookies.end(w, sessionCookie)
-		return s.signedOut(w, r)
-	}
 	s.happened(r.Context(), fact{kind: audit.SignedOut, person: session.Subject, shown: eventSessionEnded, about: one.Browser})
 	return s.done(w, r, session, sessionsPath, language.Say("sessions.ended.title"), language.Say("sessions.ended.message"))
 }

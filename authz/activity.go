@@ -18,6 +18,7 @@ const (
 	eventFactorOn             = "second-factor-on"
 	eventFactorOff            = "second-factor-off"
 	eventRecoveryCodeUsed     = "recovery-code-used"
+	eventRecoveryCodesRenewed = "recovery-codes-renewed"
 	eventProviderConnected    = "provider-connected"    // About: the provider
 	eventProviderDisconnected = "provider-disconnected" // About: the provider
 	eventApplicationAllowed   = "application-allowed"   // About: the name of the client

@@ -87,7 +87,7 @@ func TestFactorIsOnRecord(t *testing.T) {
 	page := b.page
 	mustSignIn(t, "removing", b.submit("do", "remove"))
 	h.wantLogged(`msg="second factor removed" user=reader sub=` + h.subject())
-	if got := h.happened(personName); !slices.Equal(got, []string{"second-factor-off", "recovery-code-used", "second-factor-on"}) {
+	if got := h.happened(personName); !slices.Equal(got, []string{"second-factor-off", "recovery-codes-renewed", "recovery-code-used", "second-factor-on"}) {
 		t.Errorf("what happened: %q", got)
 	}
 	b.follow()

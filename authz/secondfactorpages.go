@@ -147,7 +147,7 @@ func (s *Server) renewRecovery(w http.ResponseWriter, r *http.Request, session l
 		u.SecondFactor = &factor
 		return nil
 	})
-	return s.afterFactor(w, r, user, "recovery codes renewed", codes, err)
+	return s.afterFactor(w, r, user, factorRenewed, codes, err)
 }
 
 func (s *Server) removeFactor(w http.ResponseWriter, r *http.Request, session liveSession) error {
@@ -165,6 +165,7 @@ func (s *Server) removeFactor(w http.ResponseWriter, r *http.Request, session li
 const (
 	factorSetUp   = "second factor set up"
 	factorRemoved = "second factor removed"
+	factorRenewed = "recovery codes renewed"
 )
 
 // afterFactor shows new recovery codes after a change, or the page as it is now. A change that another window made before leads to that page too.
@@ -177,9 +178,8 @@ func (s *Server) afterFactor(w http.ResponseWriter, r *http.Request, user storag
 		return err
 	}
 	s.cfg.Logger.InfoContext(quietlog.Always(r.Context()), done, "user", user.Name, "sub", user.Subject)
-	if what := map[string]string{factorSetUp: eventFactorOn, factorRemoved: eventFactorOff}[done]; what != "" {
-		s.happened(r.Context(), fact{kind: audit.PersonChanged, person: user.Subject, shown: what})
-	}
+	what := map[string]string{factorSetUp: eventFactorOn, factorRemoved: eventFactorOff, factorRenewed: eventRecoveryCodesRenewed}[done]
+	s.happened(r.Context(), fact{kind: audit.PersonChanged, person: user.Subject, shown: what})
 	if len(codes) == 0 {
 		seeOther(w, s.cfg.Issuer+secondFactorPath)
 		return nil

@@ -28,7 +28,7 @@ const MaxAge = 5 * time.Second
 type Person struct {
 	// Name is the name on record.
 	Name string
-	// FullName and Email are what the provider stated, or nothing.
+	// FullName and Email are what a provider stated, or nothing. They count while what it says does.
 	FullName, Email string
 	// Groups are the groups of which the person is a member, in order: a group of this server by
 	// its name, that of a provider as PROVIDER/GROUP.
@@ -80,7 +80,10 @@ func (d *Directory) Of(ctx context.Context, user storage.User) (Person, error) {
 	if err != nil {
 		return Person{}, err
 	}
-	p := Person{Name: user.Name, FullName: user.FullName, Email: user.Email, Groups: slices.Clone(d.listed[user.Name])}
+	p := Person{Name: user.Name, Groups: slices.Clone(d.listed[user.Name])}
+	if slices.ContainsFunc(user.Identities, d.counts) { // else nobody vouches for them now
+		p.FullName, p.Email = user.FullName, user.Email
+	}
 	for _, m := range counted(user) {
 		if id := ids[m.Group]; id != "" && id == m.ID {
 			p.Groups = append(p.Groups, m.Group)

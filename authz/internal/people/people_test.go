@@ -86,6 +86,23 @@ func TestGroupsOfAPerson(t *testing.T) {
 	}
 }
 
+// TestToldWhileAProviderCounts: what a provider stated of a person is told while one with which they sign in is
+// configured, as its groups count. After that nobody vouches for it.
+func TestToldWhileAProviderCounts(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	for counts, ada := range map[bool]storage.User{
+		true:  {Name: "ada", FullName: "Ada L", Email: "ada@example.com", Identities: []storage.Identity{{Provider: "other"}, {Provider: "company"}}},
+		false: {Name: "ada", FullName: "Ada L", Email: "ada@example.com", Identities: []storage.Identity{{Provider: "other"}}},
+	} {
+		p, err := w.Of(t.Context(), ada)
+		must(t, err)
+		if (p.Email == "ada@example.com") != counts || (p.FullName == "Ada L") != counts || !counts && p.Email+p.FullName != "" {
+			t.Errorf("a provider counts: %t: told are %q and %q", counts, p.Email, p.FullName)
+		}
+	}
+}
+
 // TestGroupsAreCurrent: what is known of a group counts for less than five seconds, also that
 // there is none; and not after the clock was set back.
 func TestGroupsAreCurrent(t *testing.T) {

@@ -25,16 +25,16 @@ type Proofs struct {
 	window time.Duration // the longest one of the guards that use it
 	known  time.Time     // of proofs made before, some may be forgotten
 	seen   map[proofID]struct{}
-	held   map[proofID]int // the number of proofs of each person
-	ends   map[int64][]usedProof
-	last   int64 // the slot of the last cleaning
+	held   map[proofID]int       // the number of proofs of each person
+	made   map[int64][]usedProof // by the slot before which they were made
+	last   int64                 // the slot up to which proofs are forgotten
 }
 
 type usedProof struct{ id, by proofID }
 
 // NewProofs returns a memory for a number of proofs, at least one.
 func NewProofs(most int) *Proofs {
-	return &Proofs{most: max(most, 1), seen: make(map[proofID]struct{}), held: make(map[proofID]int), ends: make(map[int64][]usedProof)}
+	return &Proofs{most: max(most, 1), seen: make(map[proofID]struct{}), held: make(map[proofID]int), made: make(map[int64][]usedProof)}
 }
 
 // lasts says for how long a guard accepts a proof after it was made. The memory is then for all guards
@@ -71,22 +71,22 @@ func (u *Proofs) use(token *Token, jti string, now, made time.Time) error {
 	}
 	u.seen[id] = struct{}{}
 	u.held[by]++
-	slot := slotOf(made.Add(u.window)) + 1 // it has ended when this slot begins
-	u.ends[slot] = append(u.ends[slot], usedProof{id, by})
+	slot := slotOf(made) + 1 // it was made when this slot begins
+	u.made[slot] = append(u.made[slot], usedProof{id, by})
 	return nil
 }
 
 func slotOf(t time.Time) int64 { return t.UnixNano() / int64(proofSlot) }
 
-// clean forgets proofs that have ended.
+// clean forgets proofs that are too old for the window, as long as that is now.
 func (u *Proofs) clean(now time.Time) {
-	slot := slotOf(now)
+	slot := slotOf(now.Add(-u.window))
 	if slot == u.last {
 		return
 	}
 	u.last = slot
-	for end, proofs := range u.ends {
-		if end > slot {
+	for made, proofs := range u.made {
+		if made > slot {
 			continue
 		}
 		for _, p := range proofs {
@@ -95,7 +95,7 @@ func (u *Proofs) clean(now time.Time) {
 				delete(u.held, p.by)
 			}
 		}
-		delete(u.ends, end)
+		delete(u.made, made)
 	}
 }
 

@@ -18,7 +18,7 @@ func TestProofsAreForgotten(t *testing.T) {
 		}
 	}
 	proofs.clean(now.Add(time.Minute + proofSlot))
-	if len(proofs.seen)+len(proofs.held)+len(proofs.ends) != 0 {
-		t.Errorf("%d proofs, %d people and %d times are kept", len(proofs.seen), len(proofs.held), len(proofs.ends))
+	if len(proofs.seen)+len(proofs.held)+len(proofs.made) != 0 {
+		t.Errorf("%d proofs, %d people and %d times are kept", len(proofs.seen), len(proofs.held), len(proofs.made))
 	}
 }

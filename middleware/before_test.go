@@ -81,10 +81,10 @@ func TestBudgetGoesOn(t *testing.T) {
 		return before
 	}
 	p.says(http.StatusNotFound, "{}")
-	p.isStatus(next(400), p.token(1), 401, 0, 1)
-	p.isStatus(next(400), p.token(2), 401, 0, 1)
-	p.isStatus(next(400), p.token(3), 503, 36, 0)
-	p.isStatus(next(800), p.token(4), 503, 18, 0)
+	p.isStatus(next(800), p.token(1), 401, 0, 1)
+	p.isStatus(next(800), p.token(2), 401, 0, 1)
+	p.isStatus(next(800), p.token(3), 503, 9, 0)
+	p.isStatus(next(1600), p.token(4), 503, 5, 0)
 	p.says(http.StatusTooManyRequests, "{}", "Retry-After", "600")
 	clock.Advance(time.Hour)
 	p.isStatus(next(800), p.token(5), 503, 600, 1)

@@ -43,8 +43,8 @@ type Introspection struct {
 	Fresh time.Duration
 	// PerHour is how many tokens are looked up in an hour, a fiftieth of them at once, for the
 	// profiles Google and GitHub alone. A quarter is for tokens that were not valid before, so that
-	// invented tokens take nothing from people who are at work; what is above gets 503 with
-	// Retry-After. The default is 4000, because GitHub allows an application 5000. Set it lower
+	// invented tokens take nothing from people who are at work, and no network may have more of it
+	// than it leaves to others; what is above gets 503 with Retry-After. The default is 4000, because GitHub allows an application 5000. Set it lower
 	// when several processes share an application.
 	PerHour int
 	// Budget counts the questions. Set it to share one between guards that ask for one application.

@@ -83,7 +83,7 @@ func (i *introspector) lookup(ctx context.Context, id digest, token string) *loo
 // turn runs a lookup when the network of a requester has its turn, unless it is run by then.
 func (i *introspector) turn(ctx context.Context, l *lookup, addr netip.Addr, id digest, token string) {
 	leave, err := i.places.Enter(l.waits, "", addr)
-	if i.begin(l, id, err) {
+	if i.begin(l, addr, id, err) {
 		i.resolve(ctx, l, id, token)
 	}
 	if err == nil {
@@ -92,7 +92,7 @@ func (i *introspector) turn(ctx context.Context, l *lookup, addr netip.Addr, id 
 }
 
 // begin reports whether a turn is the one that runs a lookup. It ends a lookup that none can run.
-func (i *introspector) begin(l *lookup, id digest, busy error) bool {
+func (i *introspector) begin(l *lookup, addr netip.Addr, id digest, busy error) bool {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	l.turns--
@@ -101,7 +101,7 @@ func (i *introspector) begin(l *lookup, id digest, busy error) bool {
 		return false
 	case busy == nil:
 		l.asked = i.issuer.now()
-		busy = i.budget.take(id, l.asked)
+		busy = i.budget.take(id, addr, l.asked)
 	}
 	l.begun = true
 	l.ends()

@@ -3,10 +3,13 @@ package middleware
 import (
 	"errors"
 	"net/http"
+	"net/netip"
 	"strconv"
 	"strings"
 	"sync"
 	"time"
+
+	"gatehouse.example/internal/fair"
 )
 
 const (
@@ -39,14 +42,18 @@ type Budget struct {
 	known, others time.Time         // when nothing of each is taken
 	valid         *memory[struct{}] // the tokens that were valid
 	paused        time.Time
+
+	at       time.Time     // of the last question about another token
+	networks *fair.Limiter // what each network took of others; nil before the first
 }
 
 // NewBudget returns a budget of which nothing is taken.
 func NewBudget() *Budget { return &Budget{valid: newMemory[struct{}](defaultCachedTokens)} }
 
 // budget bounds the questions to a provider that counts them: those about tokens that were valid
-// before, and those about all others, so that invented tokens take nothing from the first. A nil
-// budget has no bounds.
+// before, and those about all others, so that invented tokens take nothing from the first. No network
+// may have taken more of the others than there is left, so that who comes new finds some. A nil budget
+// has no bounds.
 type budget struct {
 	*Budget
 	ofKnown, ofOthers allowance
@@ -68,8 +75,9 @@ func newBudget(i Introspection, p Profile) *budget {
 	return b
 }
 
-// take takes the question about a token from the budget. The error is a busyError.
-func (b *budget) take(id digest, now time.Time) error {
+// take takes the question about a token, which an address sent, from the budget. The error is a
+// busyError.
+func (b *budget) take(id digest, from netip.Addr, now time.Time) error {
 	if b == nil {
 		return nil
 	}
@@ -78,14 +86,34 @@ func (b *budget) take(id digest, now time.Time) error {
 	if wait := b.paused.Sub(now); wait > 0 {
 		return &busyError{"the provider asked for a pause", wait}
 	}
-	of, full := b.ofOthers, &b.others
+	var wait time.Duration
 	if b.valid.get(id, now) != nil {
-		of, full = b.ofKnown, &b.known
+		wait = b.ofKnown.take(&b.known, now)
+	} else if wait = b.share(from, now); wait == 0 {
+		wait = b.ofOthers.take(&b.others, now)
 	}
-	if wait := of.take(full, now); wait > 0 {
+	if wait > 0 {
 		return &busyError{"the questions to the provider are used up", wait}
 	}
 	return nil
+}
+
+// share takes one of the others from the share of a network, or returns how long to wait for it. It
+// takes none if nothing is left of all.
+func (b *budget) share(from netip.Addr, now time.Time) (wait time.Duration) {
+	if wait = b.ofOthers.wait(b.others, now); wait > 0 {
+		return wait
+	}
+	if b.at = now; b.networks == nil {
+		b.networks = fair.NewLimiter(func() time.Time { return b.at })
+	}
+	networks, each, all := fair.Networks(from), b.ofOthers.each, b.ofOthers.all()
+	need := max(b.others.Sub(now), 0) + each
+	owed, done := b.networks.Apply(fair.Debt{Key: networks[len(networks)-1], Per: all, Need: need, Spend: each})
+	if done {
+		return 0
+	}
+	return (owed + need - all + 1) / 2 // both become less with time
 }
 
 // know records a valid token.
@@ -120,12 +148,19 @@ func (a allowance) take(full *time.Time, now time.Time) (wait time.Duration) {
 	if full.Before(now) {
 		*full = now
 	}
-	if wait = full.Add(a.each).Sub(now) - time.Duration(a.burst)*a.each; wait > 0 {
-		return wait
+	if wait = a.wait(*full, now); wait == 0 {
+		*full = full.Add(a.each)
 	}
-	*full = full.Add(a.each)
-	return 0
+	return wait
 }
+
+// wait returns how long to wait for one question.
+func (a allowance) wait(full, now time.Time) time.Duration {
+	return max(max(full.Sub(now), 0)+a.each-a.all(), 0)
+}
+
+// all is the time for all questions that may be asked at a time.
+func (a allowance) all() time.Duration { return time.Duration(a.burst) * a.each }
 
 // pauseOf returns how long not to ask a provider after a response that is no answer: what it asks
 // for in Retry-After or, as GitHub does, with the time when its limit is reset.

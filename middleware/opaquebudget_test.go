@@ -1,6 +1,7 @@
 package middleware_test
 
 import (
+	"fmt"
 	"net/http"
 	"strconv"
 	"strings"
@@ -33,7 +34,7 @@ func (p *provider) isStatus(guard *middleware.Guard, token string, status, after
 func TestFloodOfInventedTokens(t *testing.T) {
 	for _, profile := range opaqueProviders {
 		p, clock := startProvider(t, profile), newClock()
-		guard := p.bounded(clock, 400) // 100 for strangers, 2 at once
+		guard := p.bounded(clock, 800) // 200 for strangers, 4 at once, 2 of them from one network
 		good := p.answer
 		p.isStatus(guard, p.token(0), 404, 0, 1)
 		p.isStatus(guard, p.token(0), 404, 0, 0) // from the cache
@@ -45,17 +46,45 @@ func TestFloodOfInventedTokens(t *testing.T) {
 		p.isStatus(guard, p.token(1), 401, 0, 1)
 		p.isStatus(guard, p.token(1), 401, 0, 0) // a refusal is kept, too
 		for n := range 200 {
-			p.isStatus(guard, p.token(2+n), 503, 36, 0)
+			p.isStatus(guard, p.token(2+n), 503, 9, 0)
 		}
 		clock.Advance(5*time.Minute + time.Second)
 		p.isStatus(guard, p.token(300), 401, 0, 1)
 		p.isStatus(guard, p.token(301), 401, 0, 1)
-		p.isStatus(guard, p.token(302), 503, 36, 0)
+		p.isStatus(guard, p.token(302), 503, 9, 0)
 		p.says(http.StatusOK, good)
 		p.isStatus(guard, p.token(0), 404, 0, 1) // it was valid before
-		clock.Advance(36 * time.Second)
+		clock.Advance(18 * time.Second)
 		p.isStatus(guard, p.token(303), 404, 0, 1)
-		p.isStatus(guard, p.token(304), 503, 36, 0)
+		p.isStatus(guard, p.token(304), 503, 9, 0)
+	}
+}
+
+// TestStrangersLeaveQuestionsToOthers: a network that invents tokens all the time gets no more of the
+// questions than it leaves, so that a new token from another network is looked up at once.
+func TestStrangersLeaveQuestionsToOthers(t *testing.T) {
+	p, clock := startProvider(t, middleware.GitHub), newClock()
+	handler := p.bounded(clock, 800).Protect(http.NotFoundHandler())
+	sent, good := 0, p.answer
+	ask := func(from string) int {
+		r := withToken(p.token(sent))
+		r.RemoteAddr = from
+		sent++
+		return serve(handler, r).StatusCode
+	}
+	for round := range 10 {
+		p.says(http.StatusNotFound, "{}")
+		for host := range 10 {
+			ask(fmt.Sprintf("192.0.2.%d:443", host))
+		}
+		p.says(http.StatusOK, good)
+		if got := ask("198.51.100.7:443"); got != http.StatusNotFound {
+			t.Fatalf("round %d: a person in another network gets %d", round, got)
+		}
+		clock.Advance(36 * time.Second) // for two more
+	}
+	if n := p.questions(); n < 10+9 || n > 4+2*9 {
+		t.Errorf("%d questions, and 22 are allowed", n)
 	}
 }
 

@@ -99,6 +99,45 @@ func TestGatewayResourcesOfProviders(t *testing.T) {
 	}
 }
 
+// The resources of one application of GitHub count its questions together, also after a reload that
+// changes one of them, and those of another application count apart.
+func TestGatewayResourcesOfOneApplication(t *testing.T) {
+	github, upstream := newAsked(t), echo(t)
+	entry := func(resource, app, name string) string {
+		return "  - resource: " + resource + "\n    upstream: " + upstream + "\n    resource-name: " + name + "\n    issuers:\n" +
+			"      - url: " + github.url + "\n        profile: github\n        insecure-no-audience: true\n        audiences: " + app + "\n" +
+			"        introspection: {endpoint: \"" + github.url + "\", opaque: true, client-id: " + app + ", client-secret: 0123456789abcdef, per-hour: 4}\n" // one for new tokens
+	}
+	const otherURL = "https://other.example.com/mcp"
+	r := startReloading(t, "gateway", "resources:\n"+entry(notesURL, "app-1", "a")+entry(filesURL, "app-1", "a")+entry(otherURL, "app-2", "a"), nil)
+	sent := 0
+	ask := func(resource string) int {
+		status, _, _ := at(t, r.running, "POST", resource, fmt.Sprintf("gho_%036d", sent))
+		sent++
+		return status
+	}
+	if status := ask(notesURL); status != http.StatusOK {
+		t.Fatalf("the first question: %d", status)
+	}
+	if status := ask(filesURL); status != http.StatusServiceUnavailable {
+		t.Errorf("another resource of the application: %d", status)
+	}
+	for _, list := range []string{entry(notesURL, "app-1", "b"), entry(notesURL, "app-1", "b") + entry(filesURL, "app-1", "a")} {
+		r.write(t, "resources:\n"+list+entry(otherURL, "app-2", "a"))
+		if got := r.reload(t); !got.Done {
+			t.Fatalf("%+v", got)
+		}
+	}
+	for _, resource := range []string{notesURL, filesURL} {
+		if status := ask(resource); status != http.StatusServiceUnavailable {
+			t.Errorf("%s after the reload: %d", resource, status)
+		}
+	}
+	if ask(otherURL); !strings.Contains(strings.Join(github.asked(), " "), "/applications/app-2/") || len(github.asked()) != 2 {
+		t.Errorf("asked %q", github.asked())
+	}
+}
+
 // Tokens pass up to the size that a resource allows, over HTTP/1.1 and HTTP/2, and the listener
 // leaves room for the longest alone.
 func TestGatewayMaxToken(t *testing.T) {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"log/slog"
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -93,4 +94,24 @@ func adoptIssuers(c *middleware.Config, shared *middleware.Issuers) (err error) 
 	c.Issuers, c.StaleKeys, c.Client, c.ObserveKeyFetch = nil, 0, nil, nil
 	c.SharedIssuers, err = shared.Only(own...)
 	return err
+}
+
+// application is one for which an issuer is asked about tokens.
+type application struct{ issuer, client string }
+
+// countTogether lets the guards that ask for one application count their questions together. It goes on
+// with the counts of plans before, and adds those that are missing.
+func (plan *gatewayPlan) countTogether(all map[application]*middleware.Budget) {
+	for i := range plan.configs {
+		asked := maps.Clone(plan.configs[i].Guard.Introspection)
+		for issuer, one := range asked {
+			of := application{issuer, one.ClientID}
+			if all[of] == nil {
+				all[of] = middleware.NewBudget()
+			}
+			one.Budget = all[of]
+			asked[issuer] = one
+		}
+		plan.configs[i].Guard.Introspection = asked
+	}
 }

@@ -16,6 +16,7 @@ import (
 	"gatehouse.example/audit"
 	"gatehouse.example/cmd/authz/internal/metrics"
 	"gatehouse.example/gateway"
+	"gatehouse.example/middleware"
 )
 
 // gatewayRestarts are the flags of gateway whose new values need a restart: those of the listeners
@@ -72,6 +73,7 @@ type guarding struct {
 	site     *site
 	headers  int // what the listener takes
 	gate     liveGate
+	asked    map[application]*middleware.Budget
 	files    atomic.Pointer[[]*watched] // of the plan in force
 }
 
@@ -80,6 +82,7 @@ func (v *guarding) put(plan *gatewayPlan) error {
 	plan.count(v.counts)
 	plan.trace(v.site.traces)
 	plan.record(v.record)
+	plan.countTogether(v.asked)
 	next, err := plan.build(v.site.log)
 	if err != nil {
 		return err

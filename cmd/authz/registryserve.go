@@ -163,22 +163,27 @@ func (v *registryServe) readers(store *storage.Store, log *slog.Logger, prefix s
 	return v.guarded(handler, log)
 }
 
-// guarded returns the handler behind a guard.
+// guarded returns the handler behind a guard. It has no sessions to bind, so its answers reach readers as
+// they are, compressed too; and it answers preflights itself, because it knows the headers of its readers.
 func (v *registryServe) guarded(handler *serve.Handler, log *slog.Logger) (readers, error) {
 	guard, err := middleware.New(middleware.Config{
 		Resource: v.Resource, ResourceName: v.Title, AuthorizationServers: v.Issuer, Logger: log,
 		Scopes: []string{registryScope}, Policy: middleware.Policy{Scopes: []string{registryScope}},
+		InsecureUnboundSessions: true,
 	})
 	if err != nil {
 		return readers{}, err
 	}
 	protected, document, paths := guard.Protect(handler), guard.Metadata(), guard.MetadataPaths()
 	front := func(w http.ResponseWriter, r *http.Request) {
-		if slices.Contains(paths, r.URL.Path) {
+		switch {
+		case slices.Contains(paths, r.URL.Path):
 			document.ServeHTTP(w, r)
-			return
+		case r.Method == http.MethodOptions:
+			handler.ServeHTTP(w, r)
+		default:
+			protected.ServeHTTP(w, r)
 		}
-		protected.ServeHTTP(w, r)
 	}
 	answers := func(path string) bool { return slices.Contains(paths, path) || handler.Answers(path) }
 	return readers{http.HandlerFunc(front), answers}, nil

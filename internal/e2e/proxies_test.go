@@ -16,6 +16,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -83,15 +84,18 @@ type proxied struct {
 	issuer  *middlewaretest.Issuer
 	server  *behind
 	verify  bool
+	from    net.IP                     // the address of the client
+	seen    atomic.Pointer[netip.Addr] // the one that the gateway saw last
 }
 
 // newProxied starts the gateway and the server for a recipe, and then the proxy.
 func newProxied(t *testing.T, verify bool, run func(t *testing.T, gate, server string) string) *proxied {
 	t.Helper()
-	p := &proxied{t: t, issuer: middlewaretest.NewIssuer(t), server: newBehind(t), verify: verify}
+	p := &proxied{t: t, issuer: middlewaretest.NewIssuer(t), server: newBehind(t), verify: verify, from: net.IPv4(127, 0, 0, 1)}
 	config := gateway.Config{VerifyOnly: verify, Guard: middleware.Config{
 		Resource: publicResource, AuthorizationServers: []string{p.issuer.URL()}, Scopes: []string{"notes:read"},
 		Policy: middleware.Policy{Scopes: []string{"notes:read"}}, InsecureUnboundSessions: true,
+		Observe:        func(_ *http.Request, e middleware.Event) { p.seen.Store(&e.Remote) },
 		AllowedOrigins: []string{"*"}, TrustedProxies: []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")},
 	}}
 	if !verify {
@@ -211,7 +215,7 @@ func (p *proxied) call(method, target, token string, lines ...string) string {
 // send writes bytes as they are and returns the first answer, nil when there is none.
 func (p *proxied) send(text string) (*http.Response, string) {
 	p.t.Helper()
-	conn, err := net.Dial("tcp", p.address)
+	conn, err := (&net.Dialer{LocalAddr: &net.TCPAddr{IP: p.from}}).Dial("tcp", p.address)
 	if err != nil {
 		p.t.Fatal(err)
 	}
@@ -368,4 +372,17 @@ func (p *proxied) streams(token string) {
 		t.Errorf("the second event: %q, %v", rest, err)
 	}
 	p.server.taken()
+}
+
+// TestRecipesTellTheClient: the gateway learns the address of each client, by which it lets tokens take
+// turns that must be looked up, and believes none that the client wrote.
+func TestRecipesTellTheClient(t *testing.T) {
+	t.Parallel()
+	eachRecipe(t, func(t *testing.T, p *proxied) {
+		p.from = net.IPv4(127, 0, 0, 2)
+		res, _ := p.send(p.call("POST", "/mcp", p.token(), "X-Forwarded-For: 192.0.2.7"))
+		if seen := p.seen.Load(); res == nil || res.StatusCode != http.StatusOK || seen == nil || seen.String() != "127.0.0.2" {
+			t.Errorf("the gateway saw %v: %v", seen, res)
+		}
+	})
 }

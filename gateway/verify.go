@@ -129,7 +129,8 @@ func (d *decision) Unwrap() http.ResponseWriter { return d.ResponseWriter }
 const checked = "2026-07-28"
 
 // messageOf returns a message with the operation that the headers describe. It returns false
-// unless they describe it completely.
+// unless they describe it completely. It has no id: that of the client's message is not known, and
+// an error response with another one would be the answer to another request (JSON-RPC 2.0, section 5).
 func messageOf(header http.Header) ([]byte, bool) {
 	revision, method := single(header["Mcp-Protocol-Version"]), single(header["Mcp-Method"])
 	if len(revision) != len(checked) || revision < checked || method == "" {
@@ -147,7 +148,7 @@ func messageOf(header http.Header) ([]byte, bool) {
 		}
 		params[member] = name
 	}
-	message, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
+	message, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "method": method, "params": params})
 	return message, err == nil
 }
 

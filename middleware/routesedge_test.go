@@ -3,6 +3,7 @@ package middleware_test
 import (
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"strings"
 	"testing"
@@ -130,6 +131,25 @@ func TestNobodyElseNamesTheMethod(t *testing.T) {
 			if body, _ := io.ReadAll(res.Body); res.StatusCode != http.StatusBadRequest || len(h.requests) > 0 || !strings.Contains(string(body), `"id":`) {
 				t.Errorf("%s: ?%s: %s %s", name, query, res.Status, body)
 			}
+		}
+	}
+}
+
+// TestRoutesLeaveStreamsAlone: what an API answers is not read, also with EndStreams: it may be
+// compressed, its ids of events are its own, and the end may be that of no line.
+func TestRoutesLeaveStreamsAlone(t *testing.T) {
+	issuer := middlewaretest.NewIssuer(t)
+	guard := newGuard(t, issuer, apiRoutes, func(c *middleware.Config) { c.EndStreams = true })
+	const stream = "id: gatehouse-1\r\ndata: 1\r\n\r\ndata: the last"
+	for _, coding := range []string{"", "gzip"} {
+		w := httptest.NewRecorder()
+		guard.Protect(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "text/event-stream")
+			w.Header().Set("Content-Encoding", coding)
+			_, _ = io.WriteString(w, stream)
+		})).ServeHTTP(w, sent(t, issuer, "GET", "/notes", "notes:read"))
+		if w.Code != http.StatusOK || w.Body.String() != stream {
+			t.Errorf("in the coding %q: %d %q", coding, w.Code, w.Body.String())
 		}
 	}
 }

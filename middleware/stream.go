@@ -35,8 +35,8 @@ func (g *Guard) lifeOf(token *Token) time.Duration {
 }
 
 // marksEvents reports whether the guard tells ids of its own events from those of the handler. It then
-// reads every stream: an id may come back from any of them.
-func (g *Guard) marksEvents() bool { return g.ends || g.sessions != nil }
+// reads every stream: an id may come back from any of them. Behind [Policy.Routes] it has no events.
+func (g *Guard) marksEvents() bool { return g.policy.routes == nil && (g.ends || g.sessions != nil) }
 
 // openEvent replaces the bound event id of a request by the one that the handler issued. It
 // refuses the id of another caller, because servers find streams by it, also those of other

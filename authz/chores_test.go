@@ -3,6 +3,7 @@ package authz_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"net/http"
 	"strings"
 	"testing"
@@ -11,6 +12,8 @@ import (
 
 	"gatehouse.example/authz"
 	"gatehouse.example/storage"
+	"gatehouse.example/storage/redis"
+	"gatehouse.example/storage/storagetest"
 )
 
 // TestLastUseIsRecorded: a running server records the first use of a client and each use that
@@ -251,6 +254,78 @@ func TestRunResealsAgain(t *testing.T) {
 		end := s.run()
 		time.Sleep(2 * time.Hour)
 		s.wantLogged("seal", false)
+		end()
+	})
+}
+
+// TestRunSeals: once the operator has requested it, a running server seals the records that a version
+// without seals wrote, and then refuses those without a seal.
+func TestRunSeals(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := &bubble{t: t, log: &syncBuffer{}}
+		backend, err := redis.Open(t.Context(), redis.Options{URL: "embedded:"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.faults = storagetest.NewFaults(backend)
+		s.backend = &hangingBackend{Backend: s.faults}
+		s.addFixtures(s.opened())
+		s.store = s.opened(masterKey)
+		defer func() { _ = s.store.Close() }()
+		s.start(s.store)
+		end := s.run()
+		wantForm := func(what string, want storage.Form) {
+			t.Helper()
+			if form, _, err := s.store.Form(t.Context()); form != want || err != nil {
+				t.Errorf("%s: the store is %s, %v; want %s", what, form, err, want)
+			}
+		}
+		time.Sleep(5 * time.Minute)
+		wantForm("nobody has requested it", storage.FormPlain)
+		if _, err := s.opened(masterKey).SealRecords(t.Context(), nil); err != nil {
+			t.Fatal(err)
+		}
+		wantForm("at once", storage.FormSealing)
+		s.faults.SetDown(true)
+		time.Sleep(5 * time.Minute)
+		s.faults.SetDown(false)
+		s.wantLogged("not every record could be sealed", true)
+		time.Sleep(2 * time.Minute)
+		wantForm("when the store answers again", storage.FormSealed)
+		s.wantLogged(`"records are sealed" form=sealed`, true)
+		end()
+	})
+}
+
+// TestRunReaps: a running server removes, once an hour, clients that have not been used for long.
+func TestRunReaps(t *testing.T) {
+	t.Parallel()
+	inBubble(t, [][]byte{masterKey}, func(t *testing.T, s *bubble) {
+		if err := s.store.UseClient(t.Context(), "registered", time.Now()); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(90*24*time.Hour - 10*time.Minute)
+		end := s.run()
+		there := func() bool {
+			_, err := s.store.Client(t.Context(), "registered")
+			if err != nil && !errors.Is(err, storage.ErrNotFound) {
+				t.Error(err)
+			}
+			return err == nil
+		}
+		time.Sleep(59 * time.Minute)
+		if !there() {
+			t.Error("it was removed before the hour was over")
+		}
+		s.faults.SetDown(true)
+		time.Sleep(2 * time.Minute)
+		s.faults.SetDown(false)
+		s.wantLogged("idle clients cannot be removed", true)
+		time.Sleep(time.Hour)
+		if there() {
+			t.Error("it is there two hours later")
+		}
 		end()
 	})
 }

@@ -60,3 +60,35 @@ func TestAgeAtTheProviderIsKept(t *testing.T) {
 		t.Errorf("the page of providers does not ask for a new sign-in: %s", r)
 	}
 }
+
+// TestAnotherRequestMakesNobodyNewer: a request that wants a new sign-in, or one of within ten minutes,
+// is not met by a sign-in at the provider that is older, though another request brought the person
+// from there later.
+func TestAnotherRequestMakesNobodyNewer(t *testing.T) {
+	t.Parallel()
+	p, web := newAtProvider(t, nil), testClients()["web"]
+	p.signedInAtProvider(p.clock.Now().Add(-50 * time.Minute))
+	for what, c := range map[string]struct {
+		with []string
+		page string
+	}{
+		"prompt=login":   {[]string{"prompt", "login"}, "/login"},
+		"max_age=600":    {[]string{"max_age", "600"}, "/login"},
+		"max_age=3600":   {[]string{"max_age", "3600"}, ""},
+		"nothing":        {nil, ""},
+		"somebody else":  {[]string{"login_hint", "grace@example.com"}, ""},
+		"this very name": {[]string{"login_hint", "ada@example.com"}, ""},
+	} {
+		b := p.newBrowser()
+		at := b.open(p.issuer + "/authorize?" + replaced(asks(web), c.with...).Encode()).location(t)
+		p.clock.advance(time.Second)
+		if page := b.arrive(p.company, "company", asks(web)); !strings.Contains(page.body, `name="decision"`) {
+			t.Fatalf("%s: the other request: %s", what, page)
+		}
+		p.clock.advance(time.Second)
+		r := b.open(p.issuer + "/consent?transaction=" + at.Query().Get("transaction"))
+		if to := r.header.Get("Location"); (c.page != "") != strings.HasPrefix(to, p.issuer+c.page+"?") || c.page == "" && r.status != http.StatusOK {
+			t.Errorf("%s: %s", what, r)
+		}
+	}
+}

@@ -208,3 +208,25 @@ func TestRightCodesCostNothing(t *testing.T) {
 		t.Errorf("%d codes were refused before the network had to wait; want 10", failed)
 	}
 }
+
+// TestUnreadableFactorCostsNothing: while no master key opens the second factor of a person, no code is
+// compared, so none uses up an attempt.
+func TestUnreadableFactorCostsNothing(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t, setup{})
+	_, app, _ := h.withFactor()
+	b, kept := h.atCode(), h.person().SecondFactor
+	h.changeUser(func(u *storage.User) {
+		spoilt := *u.SecondFactor
+		spoilt.Secret = slices.Clone(spoilt.Secret)
+		spoilt.Secret[len(spoilt.Secret)-1] ^= 1
+		u.SecondFactor = &spoilt
+	})
+	for range 40 { // more than may fail
+		if r := b.submit("code", app.code()); r.status != http.StatusServiceUnavailable && r.status != http.StatusInternalServerError {
+			t.Fatalf("a factor that cannot be read: %s", r)
+		}
+	}
+	h.changeUser(func(u *storage.User) { u.SecondFactor = kept })
+	mustSignIn(t, "with one that can", b.submit("code", app.code()))
+}

@@ -19,6 +19,7 @@ import (
 	"gatehouse.example/audit"
 	"gatehouse.example/audit/trail"
 	"gatehouse.example/cmd/authz/internal/settings"
+	"gatehouse.example/storage"
 	storefile "gatehouse.example/storage/file"
 )
 
@@ -138,6 +139,55 @@ func TestActsAreRecordedInFull(t *testing.T) {
 	}
 	if _, said := r.verb(exitUsage, []string{"AUTHZ_STORE=" + moved, "AUTHZ_AUDIT_VERBS=" + file}, "store", "backup", dir+"/other"); !strings.Contains(said, "it cannot be recorded: issuer is not set") {
 		t.Errorf("a backup that cannot be recorded: %s", said)
+	}
+}
+
+// TestActsUnderANewKey: verbs go on, without a complaint, with a trail whose last line is under a key
+// that another one is put in front of.
+func TestActsUnderANewKey(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "verbs.jsonl")
+	r := openRecords(t, miniredis.RunT(t), testKey(1))
+	for _, keys := range [][]string{{testKey(1)}, {testKey(2), testKey(1)}, {testKey(2), testKey(1)}} {
+		if _, said := r.verb(0, append(r.environ(keys...), "AUTHZ_AUDIT_VERBS="+file), "group", "add", fmt.Sprintf("group-%d", len(actsIn(t, file)))); said != "" {
+			t.Errorf("with %d keys: %s", len(keys), said)
+		}
+	}
+}
+
+// TestCopiedStoreTakesNoHead: a verb that copies a store is recorded without a head in it, because the
+// store is not to change meanwhile. One that is there is compared with the file.
+func TestCopiedStoreTakesNoHead(t *testing.T) {
+	r := openRecords(t, miniredis.RunT(t), testKey(1))
+	dir := t.TempDir()
+	file, from := filepath.Join(dir, "verbs.jsonl"), "redis://"+r.redis.Addr()
+	environ := append(r.environ(), "AUTHZ_AUDIT_VERBS="+file)
+	r.verb(0, environ, "group", "add", "staff")
+	heads := func() (all []storage.AuditHeadAt) {
+		t.Helper()
+		for head, err := range r.store.AuditHeads(t.Context()) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			all = append(all, head)
+		}
+		return all
+	}
+	before := heads()
+	giveUp := func() { r.verb(exitRefused, environ, "store", "copy", "--undo", "--from", from) } // nothing is being copied
+	giveUp()
+	if acts := actsIn(t, file); len(acts) != 2 {
+		t.Errorf("the acts are %q", acts)
+	}
+	if after := heads(); len(before) != 1 || !slices.Equal(after, before) {
+		t.Errorf("the heads are %+v, and before it %+v", after, before)
+	}
+	if err := os.Truncate(file, 0); err != nil {
+		t.Fatal(err)
+	}
+	giveUp()
+	text := (&auditedRun{t: t}).read(file)
+	if !bytes.Contains(text, []byte(before[0].Chain)) {
+		t.Errorf("a file that lost its lines does not name the chain of the head: %s", text)
 	}
 }
 

@@ -169,6 +169,21 @@ func TestClients(t *testing.T) {
 	}
 }
 
+// TestOpenListener: a listener that others reach without TLS causes a warning, unless it has a
+// certificate, from a file or from an authority.
+func TestOpenListener(t *testing.T) {
+	for lines, want := range map[string]bool{
+		"listen: 0.0.0.0:8080\n":                                                   true,
+		"listen: 127.0.0.1:8080\n":                                                 false,
+		"listen: 0.0.0.0:8080\ntls-cert: c.pem\ntls-key: k.pem\n":                  false,
+		"listen: 0.0.0.0:8080\nacme-names: [auth.example.com]" + acmeAgreed + "\n": false,
+	} {
+		if _, said := check(t, goodKeys(), "--config", plainFile(t, lines)); strings.Contains(said, "is open to other machines without TLS") != want {
+			t.Errorf("%q:\n%s", lines, said)
+		}
+	}
+}
+
 // hazard is a weak setting, and the beginning of the warning about it.
 type hazard struct {
 	name string

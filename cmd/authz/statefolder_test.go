@@ -123,6 +123,31 @@ func TestDefaultFolderIsClosed(t *testing.T) {
 	}
 }
 
+// rootsFolder is what the system says about a folder of root.
+type rootsFolder struct{ fs.FileInfo }
+
+// Sys implements [fs.FileInfo].
+func (rootsFolder) Sys() any { return &syscall.Stat_t{Uid: 0} }
+
+// TestFolderOfRoot: a folder that root prepared for another user is used, and judged by who else may
+// enter it.
+func TestFolderOfRoot(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	for mode, c := range map[fs.FileMode]struct{ doubt, refused bool }{0o700: {false, false}, 0o711: {true, false}, 0o770: {false, true}} {
+		if err := os.Chmod(folder, mode); err != nil {
+			t.Fatal(err)
+		}
+		info, err := os.Stat(folder)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if doubt, err := judgeFolder(folder, rootsFolder{info}, 12345); (doubt != "") != c.doubt || (err != nil) != c.refused {
+			t.Errorf("%o: %q, %v", mode, doubt, err)
+		}
+	}
+}
+
 // TestNoDefault: a user without a home folder is told so, by the server and by verbs, and nothing
 // else about the store.
 func TestNoDefault(t *testing.T) {

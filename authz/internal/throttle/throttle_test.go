@@ -1,10 +1,14 @@
 package throttle
 
 import (
+	"context"
 	"fmt"
 	"net/netip"
+	"strings"
 	"testing"
 	"time"
+
+	"gatehouse.example/internal/fair"
 )
 
 // clock is a clock that a test sets.
@@ -255,5 +259,75 @@ func TestWrongSecrets(t *testing.T) {
 	c.advance(period)
 	if n := told(100, one("a"), "192.0.2.1"); n != 20 {
 		t.Errorf("%d after ten minutes, want 20", n)
+	}
+}
+
+// TestCodesOfAKnownBrowser: a browser that is known has guesses at a second factor of its own. They keep
+// no other browser out, and those of others do not keep it out.
+func TestCodesOfAKnownBrowser(t *testing.T) {
+	g := New(newClock().now, nil)
+	codes := func(s SignIn) (made int) {
+		for range 100 {
+			if _, wait := g.BeginCode(s); wait == 0 {
+				made++
+			}
+		}
+		return made
+	}
+	for i, want := range []int{10, 5, 0} {
+		if n := codes(SignIn{Name: "ada", From: addr(fmt.Sprintf("192.0.%d.1", i))}); n != want {
+			t.Errorf("network %d has %d guesses, want %d", i, n, want)
+		}
+	}
+	for _, device := range []string{"one", "another"} {
+		if n := codes(SignIn{Name: "ada", From: addr("192.0.0.1"), Device: device}); n != 10 {
+			t.Errorf("the browser %s has %d guesses, want 10", device, n)
+		}
+	}
+	if n := codes(SignIn{Name: "ben", From: addr("192.0.3.1")}); n != 10 {
+		t.Errorf("another person has %d guesses, want 10", n)
+	}
+}
+
+// TestVoidLeavesNoNoise: attempts without a comparison make no network noisy.
+func TestVoidLeavesNoNoise(t *testing.T) {
+	g := New(newClock().now, nil)
+	for i := range 10 {
+		a, wait := g.Begin(SignIn{Name: "reader", From: addr("192.0.2.1")})
+		if wait != 0 || a.Lane != LaneQuiet {
+			t.Fatalf("attempt %d waits %s in lane %s", i, wait, a.Lane)
+		}
+		a.Void()
+	}
+}
+
+// TestSharedCounts: with a counter, the answers about passwords are counted there: a wrong one in what
+// may fail, a right one in what may succeed, and then the failures of its name are given back.
+func TestSharedCounts(t *testing.T) {
+	var told []fair.Charge
+	g := New(newClock().now, func(_ context.Context, charges []fair.Charge) ([]time.Duration, bool, error) {
+		told = charges
+		return make([]time.Duration, len(charges)), true, nil
+	})
+	spent := func(prefix string) (sum int64) {
+		for _, c := range told {
+			if strings.HasPrefix(c.Bucket.Key, prefix) {
+				sum += c.Spend
+			}
+		}
+		return sum
+	}
+	begin := func() *Attempt {
+		a, wait := g.Begin(SignIn{Name: "reader", From: addr("192.0.2.1")})
+		if wait != 0 {
+			t.Fatalf("it waits %s", wait)
+		}
+		return a
+	}
+	if wait, err := begin().Wrong(t.Context()); wait != 0 || err != nil || spent("failed reader from") <= 0 || spent("failed from") <= 0 || spent("noise of") <= 0 || spent("signed in from") != 0 {
+		t.Errorf("a wrong password: %s, %v, %+v", wait, err, told)
+	}
+	if wait, err := begin().Right(t.Context()); wait != 0 || err != nil || spent("failed reader from") != -failuresPerName.Burst || spent("signed in from") <= 0 {
+		t.Errorf("the right password: %s, %v, %+v", wait, err, told)
 	}
 }

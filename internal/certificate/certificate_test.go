@@ -9,6 +9,8 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
+	"errors"
+	"io/fs"
 	"log/slog"
 	"math/big"
 	"os"
@@ -187,6 +189,14 @@ func TestLoadNamesTheFiles(t *testing.T) {
 	f.write(f.key, issue(t, 2, year).key)
 	if _, err := Load(f.cert, f.key); err == nil || !strings.Contains(err.Error(), "tls-cert "+f.cert+", tls-key "+f.key) {
 		t.Errorf("%v", err)
+	}
+	for _, missing := range []string{f.key, f.cert} {
+		if err := os.Remove(missing); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Load(f.cert, f.key); !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), "open "+missing+": ") {
+			t.Errorf("without %s: %v", missing, err)
+		}
 	}
 }
 

@@ -255,6 +255,17 @@ func TestSignInRefused(t *testing.T) {
 		data["challenge"] = base64.RawURLEncoding.EncodeToString([]byte("0123456789abcdef"))
 	}), "")
 	try("too long", u, challenge, bytes.Repeat([]byte(" "), MaxAnswer+1), "too long")
+	long := base64.RawURLEncoding.EncodeToString(make([]byte, maxID+1))
+	var named map[string]any
+	if err := json.Unmarshal(answer, &named); err != nil {
+		t.Fatal(err)
+	}
+	named["id"], named["rawId"] = long, long
+	tooLong, err := json.Marshal(named)
+	if err != nil {
+		t.Fatal(err)
+	}
+	try("a name that is too long", u, challenge, tooLong, "too long")
 	try("nonsense", u, challenge, []byte("[]"), "")
 	try("another host", u, challenge, d.sign(t, virtualwebauthn.RelyingParty{ID: "example.com", Origin: here.Origin}, options), "RP Hash")
 	try("another page", u, challenge, d.sign(t, virtualwebauthn.RelyingParty{ID: here.ID, Origin: "https://evil.example.org"}, options), "a page of")

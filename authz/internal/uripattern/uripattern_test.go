@@ -29,6 +29,8 @@ func TestMatch(t *testing.T) {
 	}{
 		{tenant, "https://mcp.example.com/acme/mcp", true},
 		{tenant, "https://mcp.example.com/Acme-1_2.3~x/mcp", true},
+		{tenant, "https://mcp.example.com/azAZ09/mcp", true},
+		{"https://mcp.example.com/{a}/{b}/{c}/{d}/{e}/{f}/{g}/{h}", "https://mcp.example.com/1/2/3/4/5/6/7/8", true}, // as many as there may be
 		{tenant, "https://mcp.example.com/.../mcp", true},
 		{tenant, "https://mcp.example.com/" + strings.Repeat("a", 128) + "/mcp", true},
 		{tenant, "https://mcp.example.com/" + strings.Repeat("a", 129) + "/mcp", false},
@@ -162,6 +164,9 @@ func TestMostSpecificFirst(t *testing.T) {
 		}
 		var got []string
 		tree.Each("https://mcp.example.com/acme/prod/mcp", func(p string) bool { got = append(got, p); return true })
+		if first, ok := tree.Find("https://mcp.example.com/acme/prod/mcp"); !ok || first != "/acme/{b}/mcp" {
+			t.Errorf("added as %v, %q is found, %t", patterns, first, ok)
+		}
 		if want := []string{"/acme/{b}/mcp", "/{a}/{b}/mcp", "/{a}/{b}/{c}"}; !slices.Equal(got, want) {
 			t.Errorf("added as %v, the order is %v; want %v", patterns, got, want)
 		}

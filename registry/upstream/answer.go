@@ -124,9 +124,6 @@ const maxRetryAfter = 24 * time.Hour
 // retryAt parses Retry-After (RFC 9110 section 10.2.3): a number of seconds or a date. It
 // returns the zero time if the field is empty or invalid.
 func retryAt(field string, now time.Time) time.Time {
-	if field == "" {
-		return time.Time{}
-	}
 	at, err := http.ParseTime(field)
 	if seconds, notNumber := strconv.ParseUint(field, 10, 64); notNumber == nil {
 		at, err = now.Add(min(time.Duration(min(seconds, 1<<32))*time.Second, maxRetryAfter)), nil

@@ -132,6 +132,15 @@ func TestInterfaceChanges(t *testing.T) {
 			t.Errorf("%s: %v", prefix, got.err)
 		}
 	}
+	// Each version is asked for the first page once, and that which worked last comes first.
+	origin.SetPrefixes("/none")
+	origin.Forget()
+	if got := crawl(t.Context(), client, upstream.Query{}); !errors.Is(got.err, upstream.ErrNotFound) {
+		t.Errorf("no version: %v", got.err)
+	}
+	if asked := origin.Requests(); len(asked) != 2 || !strings.HasPrefix(asked[0], "/v0.1/") || !strings.HasPrefix(asked[1], "/v0/") {
+		t.Errorf("no version: asked %q", asked)
+	}
 	// For a 404 in the middle of a list, the other version is not tried.
 	origin.SetPrefixes("/v0")
 	origin.Forget()
@@ -322,6 +331,8 @@ func TestClientConfig(t *testing.T) {
 		"a query, empty":           {upstream.Config{Base: "https://registry.example.com?"}, "query"},
 		"a fragment":               {upstream.Config{Base: "https://registry.example.com#a"}, "fragment"},
 		"a page too large":         {upstream.Config{Base: "https://registry.example.com", PageSize: 101}, "1 to 100"},
+		"the smallest page":        {upstream.Config{Base: "https://registry.example.com", PageSize: 1}, ""},
+		"the largest page":         {upstream.Config{Base: "https://registry.example.com", PageSize: 100}, ""},
 		"a page below zero":        {upstream.Config{Base: "https://registry.example.com", PageSize: -1}, "1 to 100"},
 		"a bound below zero":       {upstream.Config{Base: "https://registry.example.com", MaxBytes: -1}, "below zero"},
 		"a time below zero":        {upstream.Config{Base: "https://registry.example.com", Timeout: -1}, "below zero"},

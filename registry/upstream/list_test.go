@@ -243,6 +243,18 @@ func TestLists(t *testing.T) {
 	}
 }
 
+// TestLongestCursor: a cursor of the greatest length is one.
+func TestLongestCursor(t *testing.T) {
+	next := strings.Repeat("a", 4096)
+	list := newClient(t, upstream.Config{Base: body(t, `{"servers":[{`+required+`}],"metadata":{"nextCursor":"`+next+`"}}`)}).Items(t.Context(), upstream.Query{})
+	for page, err := range list {
+		if err != nil || page.Next != next {
+			t.Errorf("%v: a cursor of %d bytes", err, len(page.Next))
+		}
+		break
+	}
+}
+
 func TestNotTheAnswerOfARegistry(t *testing.T) {
 	for name, text := range map[string]string{
 		"nothing":                     ``,

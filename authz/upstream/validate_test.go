@@ -1,6 +1,7 @@
 package upstream_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -92,6 +93,41 @@ func TestValidateAll(t *testing.T) {
 	for _, host := range []string{"192.0.2.1", "localhost.example.com", "example.com"} {
 		if err := (upstream.Provider{Issuer: "http://" + host}).Validate(true); !strings.Contains(err.Error(), "issuer: the address must begin with https://") {
 			t.Errorf("http at %s: %v", host, err)
+		}
+	}
+}
+
+// A label of a domain has 63 characters at most (RFC 1035 section 2.3.4).
+func TestLongDomains(t *testing.T) {
+	for length, want := range map[int]bool{63: true, 64: false} {
+		p := upstream.Provider{ID: "company", Preset: upstream.GitLab, ClientID: "c", ClientSecret: "s", Allow: upstream.Allow{Domains: []string{strings.Repeat("a", length) + ".example.com"}}}
+		if err := p.Validate(false); (err == nil) != want {
+			t.Errorf("a label of %d characters: %v", length, err)
+		}
+	}
+}
+
+// Every preset but that of Google names groups, and Google does where a claim is set. Each reason is
+// listed, once.
+func TestGroupsAndReasons(t *testing.T) {
+	for preset, want := range map[string]bool{"": true, upstream.OIDC: true, upstream.Google: false, upstream.Entra: true, upstream.GitHub: true} {
+		if got := (upstream.Provider{Preset: preset}).NamesGroups(); got != want {
+			t.Errorf("%q names groups: %t", preset, got)
+		}
+	}
+	if !(upstream.Provider{Preset: upstream.Google, Claims: upstream.Claims{Groups: "groups"}}).NamesGroups() {
+		t.Error("Google with a claim names no groups")
+	}
+	if all := upstream.Reasons(); !slices.Contains(all, upstream.ReasonGone) || !slices.Contains(all, upstream.ReasonToken) || len(slices.Compact(slices.Clone(all))) != len(all) || !slices.IsSorted(all) {
+		t.Errorf("the reasons are %q", all)
+	}
+}
+
+// A page about a refusal is one of the person, about a provider that does not answer one of the server.
+func TestStatus(t *testing.T) {
+	for kind, want := range map[error]int{upstream.ErrDenied: 403, upstream.ErrNotAllowed: 403, upstream.ErrGone: 403, upstream.ErrUnavailable: 503, upstream.ErrUnknown: 503, upstream.ErrInvalid: 502} {
+		if got := (&upstream.Error{Kind: kind}).Status(); got != want {
+			t.Errorf("%v: %d, want %d", kind, got, want)
 		}
 	}
 }

@@ -105,9 +105,10 @@ func TestLogHasPlainValuesOnly(t *testing.T) {
 	var text bytes.Buffer
 	log := zap.New(bridge{slog.New(slog.NewTextHandler(&text, nil))}).Named("issuer").With(zap.Strings("identifiers", []string{host}))
 	log.Info("an order begins")
+	log.Warn("an order takes long")
 	log.Error("an order failed", zap.Error(errors.New("refused")), zap.Int("attempt", 2), zap.Any("storage", struct{ Key string }{"secret"}))
 	got := text.String()
-	for _, want := range []string{"level=ERROR", `msg="acme: an order failed"`, "error=refused", "attempt=2", host} {
+	for _, want := range []string{`level=WARN msg="acme: an order takes long"`, `level=ERROR msg="acme: an order failed"`, "error=refused", "attempt=2", host} {
 		if !strings.Contains(got, want) {
 			t.Errorf("%q is missing in %s", want, got)
 		}

@@ -224,8 +224,6 @@ func (cs *Clients) deleteConfiguration(w http.ResponseWriter, req *http.Request)
 	if err := cs.remove(req.Context(), client, token); err != nil {
 		return err
 	}
-	cs.log.InfoContext(req.Context(), "client deleted its registration", "client_id", client.ID, "client_name", client.Metadata.ClientName)
-	cs.onRemove(req.Context(), client)
 	noStore(w.Header())
 	w.WriteHeader(http.StatusNoContent)
 	return nil
@@ -240,6 +238,8 @@ func (cs *Clients) remove(ctx context.Context, c storage.Client, token string) e
 		err := cs.store.RemoveClient(ctx, c, "it deleted its registration")
 		if err == nil {
 			cs.cache.drop(c.ID)
+			cs.log.InfoContext(ctx, "client deleted its registration", "client_id", c.ID, "client_name", c.Metadata.ClientName)
+			cs.onRemove(ctx, c) // now: a repeated request does not know the client any more
 			return cs.store.RevokeClient(ctx, c.ID, becauseDeleted)
 		}
 		if !errors.Is(err, storage.ErrConflict) {

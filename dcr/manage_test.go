@@ -297,6 +297,28 @@ func TestDelete(t *testing.T) {
 	}
 }
 
+// TestDeletedIsToldOnce: the end of a client is told once, also when the revocation of its grants takes a second
+// request, which does not know the client any more.
+func TestDeletedIsToldOnce(t *testing.T) {
+	var told []string
+	f := newFixture(t, func(c *dcr.Config) {
+		c.OnRemove = func(_ context.Context, of storage.Client) { told = append(told, of.ID) }
+	})
+	m := f.register(t, "")
+	g := f.grant(t, m.id, time.Hour)
+	f.backend.before(func() { f.backend.before(func() { f.faults.SetDown(true) }) })
+	if a := f.delete(t, m.id, m.bearer()); a.status != http.StatusServiceUnavailable {
+		t.Errorf("status %d: %s", a.status, a.raw)
+	}
+	f.faults.SetDown(false)
+	f.assertRevoked(t, g, false)
+	f.delete(t, m.id, m.bearer())
+	f.assertRevoked(t, g, true)
+	if len(told) != 1 || told[0] != m.id {
+		t.Errorf("told are the ends of %q", told)
+	}
+}
+
 // TestManagingRefusesUniformly: for each method, every wrong client or token gets the same
 // answer, nothing is written, and the body is not read.
 func TestManagingRefusesUniformly(t *testing.T) {

@@ -1,6 +1,7 @@
 package templates_test
 
 import (
+	"maps"
 	"strings"
 	"testing"
 	"time"
@@ -56,17 +57,29 @@ func TestAccountPagesSayWhatThereIs(t *testing.T) {
 	pages := accountPages("Bank")
 	check(t, "applications", render(t, pages["applications"]), []string{
 		`name="end-grant" value="id"`, `name="end-application" value="id"`, `<input type="hidden" name="csrf" value="c">`, `<time datetime="2026-03-04T05:06:07Z">`,
-		"for up to 10 minutes", "not possible at the moment", "until 4 March", "Unverified", `href="/account/x?before=1" rel="next"`, "One entry cannot be read",
+		"for up to 10 minutes", "until 4 March", "Unverified",
+		`<bdi>Bank</bdi> <bdi class="uri">Bank</bdi></p>`, `not possible at the moment: <bdi class="uri">Bank</bdi>`, `href="/account/x?before=1" rel="next"`, "One entry cannot be read",
 	}, nil)
-	check(t, "account", render(t, pages["account"]), []string{`name="sign-out" value="t"`, "and others act for you", "more than 3 browsers", "4 sign-ins failed", "(2 times)", "3 sign-ins had failed before"}, nil)
+	check(t, "account", render(t, pages["account"]), []string{`name="sign-out" value="t"`, `<bdi class="name">Bank</bdi> and others act for you`,
+		`<dt>Bank</dt><dd><p class="line">Bank <a href="/account/password"`, `href="https://auth.example.com/registry/"`, "more than 3 browsers", "4 sign-ins failed", "(2 times)", "3 sign-ins had failed before"}, nil)
 	check(t, "sessions", render(t, pages["sessions"]), []string{`name="end" value="id"`, `name="end-others" value="yes"`, "this browser", "A browser"}, nil)
 	check(t, "asked", render(t, pages["asked"]), []string{`name="end-all" value="yes"`, `action="/account/x"`}, nil)
 	check(t, "done", render(t, pages["done"]), nil, []string{"<form", "csrf"})
+	one := pages["sessions"].(templates.Sessions)
+	one.Older, one.Newest = "", ""
+	check(t, "two sessions", render(t, one), []string{"end-others"}, nil)
+	one.Sessions = one.Sessions[:1]
+	check(t, "a single session", render(t, one), nil, []string{"end-others"})
+	older, newest := one, one
+	older.Older, newest.Newest = "/account/x", "/account/x"
+	check(t, "a single session and older ones", render(t, older), []string{"end-others"}, nil)
+	check(t, "a single session and newer ones", render(t, newest), []string{"end-others"}, nil)
 	single := pages["applications"].(templates.Applications)
 	single.Applications[0].Connections = single.Applications[0].Connections[:1]
 	check(t, "a single connection", render(t, single), []string{`name="end-application"`}, []string{`name="end-grant"`})
 	empty := emptyAccountPages()
 	check(t, "no applications", render(t, empty["empty applications"]), []string{"No application acts for you."}, []string{"<form"})
+	check(t, "remembered", render(t, pages["remembered"]), []string{`name="forget" value="id"`, `<bdi class="host">Bank</bdi>`}, nil)
 	check(t, "nothing remembered", render(t, empty["empty remembered"]), []string{"Every application asks you each time."}, nil)
 	check(t, "nothing happened", render(t, empty["empty activity"]), []string{"Nothing yet."}, nil)
 }
@@ -78,11 +91,67 @@ func TestAccountPagesLeadToEachOther(t *testing.T) {
 	}
 }
 
-// TestAccountPagesCleanNames: no text of a stranger becomes markup, turns the direction or is of
-// any length.
-func TestAccountPagesCleanNames(t *testing.T) {
+// TestCatalogueIsAWebPage: the link to the catalogue leads to a page of the web, or is left out.
+func TestCatalogueIsAWebPage(t *testing.T) {
+	for catalogue, shown := range map[string]bool{
+		"https://auth.example.com/registry/": true, "http://127.0.0.1:8083/": true,
+		"ftp://auth.example.com/": false, "javascript:alert(1)": false, "https:///registry/": false, "/registry/": false,
+		"https://auth.example.com@example.org/": false, "https://example.org/%zz": false, "": false,
+	} {
+		overview := accountPages("Bank")["account"].(templates.Overview)
+		overview.Catalogue = catalogue
+		for _, page := range []any{overview, templates.Home{Catalogue: catalogue}} {
+			if got := strings.Contains(render(t, page), `<p class="actions"><a class="plain" href="`); got != shown {
+				t.Errorf("%T, %q: shown %t, want %t", page, catalogue, got, shown)
+			}
+		}
+	}
+}
+
+// otherPages returns the pages that are not of the account, with a text in every place for one.
+func otherPages(text string) map[string]any {
+	said := language.Detail(text)
+	client, account := templates.Client{Name: text, Host: text}, templates.Account{UserName: text, SignOut: "/logout", Token: "t"}
+	provider, resources := templates.Provider{ID: "company", Name: text}, []templates.Resource{{URI: text, Name: text}}
+	groups := []templates.Group{{Resource: resources[0], Boxes: []templates.Box{{Value: "a", Name: text, Description: text}, {Value: "b", Whole: said}}}}
+	return map[string]any{
+		"before a provider": templates.BeforeProvider{Provider: provider, Client: client, RedirectHost: text, Resources: resources},
+		"connected": templates.Connected{
+			Account: account, Identities: []templates.Identity{{ID: "id", Provider: text, Handle: text, Removable: true}}, Providers: []templates.Provider{provider},
+		},
+		"sign-in of somebody": templates.Login{Client: client, RedirectHost: text, Resources: resources, UserName: text, Problem: said, Providers: []templates.Provider{provider}},
+		"consent of somebody": templates.Consent{Client: client, RedirectHost: text, Groups: groups, UserName: text, Account: account, Problem: said},
+		"closed to somebody":  templates.Closed{Client: client, RedirectHost: text, Resources: resources, UserName: text, Code: text, Account: account},
+		"any error":           templates.Error{Title: said, Message: said, Code: text, Steps: []language.Text{said, said}},
+		"code of somebody":    templates.Code{UserName: text, Problem: said},
+		"a passkey":           templates.Passkeys{Keys: []templates.Passkey{{ID: "key-1", Name: text, Created: moment}}, Problem: said},
+		"factor of somebody":  templates.SecondFactor{Size: 20, Secret: "ABCD", Problem: said},
+		"a password":          templates.ChangePassword{UserName: text, Problem: said},
+		"home of somebody":    templates.Home{Issuer: text, Enclosed: true, Pinned: []string{text, text}, Account: account},
+		"an invitation":       templates.Invite{UserName: text, Password: true, Problem: said},
+	}
+}
+
+// TestOtherPagesSayWhatThereIs: each name is beside its button.
+func TestOtherPagesSayWhatThereIs(t *testing.T) {
+	pages := otherPages("Bank")
+	for name, want := range map[string][]string{
+		"before a provider":   {`<bdi class="name">Bank</bdi> asks for access. You sign in with <bdi class="name">Bank</bdi>`, `name="provider" value="company"`},
+		"connected":           {`<dt><bdi>Bank</bdi></dt><dd><p class="line"><bdi class="name">Bank</bdi></p>`, `name="disconnect" value="id"`, `name="connect" value="company">Connect <bdi>Bank</bdi>`},
+		"sign-in of somebody": {`name="provider" value="company"`},
+		"a passkey":           {"<bdi>Bank</bdi></h2>", `name="id" value="key-1"`, `name="name" type="text" value="Bank"`},
+		"home of somebody":    {"It knows <bdi>Bank</bdi> and <bdi>Bank</bdi> without.", "You are signed in as"},
+	} {
+		check(t, name, render(t, pages[name]), want, nil)
+	}
+}
+
+// TestPagesCleanNames: no text of a stranger becomes markup, turns the direction or is of any length.
+func TestPagesCleanNames(t *testing.T) {
 	evil := "\u202eA<b onclick=x>" + strings.Repeat("x", 5000)
-	for name, page := range accountPages(evil) {
+	every := accountPages(evil)
+	maps.Copy(every, otherPages(evil))
+	for name, page := range every {
 		got := render(t, page)
 		if strings.Contains(got, "\u202e") || strings.Contains(got, "<b onclick") {
 			t.Errorf("%s: a name is shown as it is", name)

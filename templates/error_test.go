@@ -20,6 +20,11 @@ func TestError(t *testing.T) {
 		`href="https://app.example.org/cb?error=invalid_scope&amp;state=a" rel="noopener noreferrer nofollow" referrerpolicy="no-referrer"`,
 		`The link leads to <bdi class="host">app.example.org</bdi>`,
 	}, nil)
+	for url, host := range map[string]string{"myapp://one/cb?a=b": "myapp://one", "com.example.app:/cb?a=b": "com.example.app:"} {
+		p := problem()
+		p.Link = &templates.Link{URL: url, Host: host}
+		check(t, url, render(t, p), []string{`<a class="plain late" href="` + url + `"`, `<bdi class="host">` + host + `</bdi>`, "whichever program on this device"}, []string{"The link leads to"})
+	}
 	check(t, "empty", render(t, templates.Error{}), []string{"<h1>That did not work</h1>"}, []string{"<a ", "What you can do", "For support"})
 	check(t, "one step", render(t, templates.Error{Steps: []language.Text{language.Detail("Try again.")}}), []string{"<p>Try again.</p>"}, []string{"<ol>"})
 }

@@ -97,6 +97,10 @@ func renderWith(t testing.TB, set *templates.Set, page any) string {
 		err = set.ChangePassword(b, page)
 	case templates.Invite:
 		err = set.Invite(b, page)
+	case templates.BeforeProvider:
+		err = set.Provider(b, page)
+	case templates.Connected:
+		err = set.Connected(b, page)
 	default:
 		err = renderAccount(set, b, page)
 	}
@@ -164,6 +168,7 @@ func everyPage() map[string]any {
 		"error":         problem(), "short error": bare, "empty error": templates.Error{},
 	}
 	maps.Copy(every, accountPages("Bank"))
+	maps.Copy(every, otherPages("Bank"))
 	maps.Copy(every, emptyAccountPages())
 	return every
 }

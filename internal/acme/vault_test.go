@@ -183,6 +183,81 @@ func TestOneTakesALock(t *testing.T) {
 	}
 }
 
+// Who reads a free lock that another takes before them waits for the release of that one.
+func TestOneIsFaster(t *testing.T) {
+	s, ctx := open(t), t.Context()
+	other, waited, first := s.vault(func() {}), 0, true
+	one := s.vault(func() {
+		if waited++; waited == 3 {
+			must(t, "Unlock", other.Unlock(ctx, lockName), nil)
+		}
+	})
+	must(t, "Lock", other.Lock(ctx, lockName), nil)
+	must(t, "Unlock", other.Unlock(ctx, lockName), nil)
+	one.now = func() time.Time { // asked between reading and taking
+		if first {
+			first = false
+			must(t, "Lock of the faster one", other.Lock(ctx, lockName), nil)
+		}
+		return s.now
+	}
+	must(t, "Lock", one.Lock(ctx, lockName), nil)
+	if waited != 3 {
+		t.Errorf("the lock was taken after %d s; it was released after 3", waited)
+	}
+}
+
+// A holder shows that it lives, each quarter of a lease, until it gives the lock up.
+func TestHolderShowsThatItLives(t *testing.T) {
+	s, ctx := open(t), t.Context()
+	id := strings.TrimSuffix(folderOf, "/")
+	v, beat, ended := s.vault(func() {}), make(chan time.Duration), make(chan struct{})
+	v.sleep = func(ctx context.Context, d time.Duration) error {
+		select {
+		case beat <- d:
+			return nil
+		case <-ctx.Done():
+			close(ended)
+			return ctx.Err()
+		}
+	}
+	must(t, "Lock", v.Lock(ctx, lockName), nil)
+	var seen []storage.Version
+	for range 3 { // who sleeps again has shown it
+		if d := <-beat; d != leaseTime/4 {
+			t.Errorf("a sign of life after %s", d)
+		}
+		_, r, err := v.read(ctx, id)
+		must(t, "read", err, nil)
+		seen = append(seen, r.Version())
+	}
+	if seen[0] == seen[2] {
+		t.Error("the record is the same after two quarters of a lease")
+	}
+	must(t, "Unlock", v.Unlock(ctx, lockName), nil)
+	<-ended
+}
+
+// Whoever lost the lock of the accounts writes none, and a name that guards no files has a lock of its own.
+func TestOtherLocks(t *testing.T) {
+	s, ctx := open(t), t.Context()
+	const accounts, account = "register_acme_account_ops@example.com", "acme/ca.example.com-directory/users/ops@example.com/ops@example.com.key"
+	late, next := s.vault(func() {}), s.vault(func() {})
+	for _, name := range []string{accounts, "anything"} {
+		must(t, "Lock", late.Lock(ctx, name), nil)
+		began := s.now
+		must(t, "Lock of the next", next.Lock(ctx, name), nil)
+		if waited := s.now.Sub(began); waited != leaseTime {
+			t.Errorf("%s was taken after %s", name, waited)
+		}
+	}
+	must(t, "Store of the late one", late.Store(ctx, account, []byte("late")), errLost)
+	must(t, "Store", next.Store(ctx, account, []byte("next")), nil)
+	if kept, err := late.Load(ctx, account); err != nil || string(kept) != "next" {
+		t.Errorf("the account is %q, %v", kept, err)
+	}
+}
+
 // A certificate is replaced together with its key, in whatever order they come, and never deleted.
 func TestCertificateAndKeyAreReplacedTogether(t *testing.T) {
 	cert1, key1 := made(t, 1)

@@ -26,6 +26,7 @@ func TestAdmits(t *testing.T) {
 		"domain not verified":     {upstream.OIDC, allow{Domains: []string{"example.com"}}, person("1", "email", "ada@example.com", "email_verified", false), false},
 		"domain, no word of it":   {upstream.OIDC, allow{Domains: []string{"example.com"}}, person("1", "email", "ada@example.com"), false},
 		"domain, verified text":   {upstream.OIDC, allow{Domains: []string{"example.com"}}, person("1", "email", "ada@example.com", "email_verified", "true"), false},
+		"tid at another preset":   {upstream.OIDC, allow{Domains: []string{"example.com"}}, person("1", "tid", "example.com"), false},
 		"hd at another preset":    {upstream.OIDC, allow{Domains: []string{"example.com"}}, person("1", "hd", "example.com"), false},
 		"group":                   {upstream.OIDC, allow{Groups: []string{"admins", "staff"}}, staff, true},
 		"group in capitals":       {upstream.OIDC, allow{Groups: []string{"Staff"}}, staff, false},

@@ -90,8 +90,9 @@ func TestBegin(t *testing.T) {
 
 // What the provider does not list is not asked for, but for Entra's, which has it anyway.
 func TestBeginAsksForWhatIsListed(t *testing.T) {
-	for preset, want := range map[string]string{
-		upstream.OIDC: "openid profile email", upstream.Okta: "openid profile email", upstream.Entra: "openid profile email offline_access",
+	for preset, want := range map[string]struct{ scope, prompt string }{
+		upstream.OIDC: {"openid profile email", ""}, upstream.Okta: {"openid profile email", ""}, upstream.Google: {"openid profile email", "consent"},
+		upstream.Entra: {"openid profile email offline_access", ""},
 	} {
 		s := start(t, preset, rechecking)
 		s.fake.Change(func(a *upstreamtest.Answers) {
@@ -103,7 +104,7 @@ func TestBeginAsksForWhatIsListed(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if u, _ := url.Parse(address); u.Query().Get("scope") != want || u.Query().Has("prompt") {
+		if u, _ := url.Parse(address); u.Query().Get("scope") != want.scope || u.Query().Get("prompt") != want.prompt {
 			t.Errorf("%s: %s", preset, address)
 		}
 	}

@@ -1,6 +1,7 @@
 package upstream_test
 
 import (
+	"bytes"
 	"crypto"
 	"crypto/ecdsa"
 	"crypto/ed25519"
@@ -14,6 +15,7 @@ import (
 	"encoding/pem"
 	"math/big"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -134,7 +136,7 @@ func TestClientKey(t *testing.T) {
 // Keys come as PEM in three encodings or as a JWK; others are refused, and never quoted.
 func TestParseClientKey(t *testing.T) {
 	rsaKey, certificate := newRSA(t, 2048)
-	weak, _ := newRSA(t, 1024)
+	weak, issuers := newRSA(t, 1024)
 	ec, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		t.Fatal(err)
@@ -154,35 +156,48 @@ func TestParseClientKey(t *testing.T) {
 		}
 		return data
 	}
+	leaf, err := x509.ParseCertificate(certificate)
+	if err != nil {
+		t.Fatal(err)
+	}
+	withCertificate, err := json.Marshal(jose.JSONWebKey{Key: rsaKey, Certificates: []*x509.Certificate{leaf}})
+	if err != nil {
+		t.Fatal(err)
+	}
 	sec1, err := x509.MarshalECPrivateKey(ec)
 	for name, test := range map[string]struct {
 		data []byte
 		fine bool
 	}{
-		"PKCS #8, RSA":              {pkcs8(rsaKey), true},
-		"PKCS #8, Ed25519":          {pkcs8(ed), true},
-		"PKCS #1":                   {pemOf(t, "RSA PRIVATE KEY", x509.MarshalPKCS1PrivateKey(rsaKey), nil), true},
-		"SEC 1":                     {pemOf(t, "EC PRIVATE KEY", sec1, err), true},
-		"JWK":                       {jwk(ec, "ES256"), true},
-		"JWK without alg":           {jwk(rsaKey, ""), true},
-		"JWK with PS256":            {jwk(rsaKey, "PS256"), true},
-		"JWK with HS256":            {jwk(rsaKey, "HS256"), false},
-		"JWK with another alg":      {jwk(ec, "ES384"), false},
-		"a public JWK":              {jwk(ec.Public(), "ES256"), false},
-		"a symmetric JWK":           {jwk([]byte("0123456789abcdef0123456789abcdef"), "HS256"), false},
-		"a weak key":                {pkcs8(weak), false},
-		"two keys":                  {append(pkcs8(rsaKey), pkcs8(ed)...), false},
-		"the certificate only":      {pemOf(t, "CERTIFICATE", certificate, nil), false},
-		"another key's certificate": {append(pkcs8(ed), pemOf(t, "CERTIFICATE", certificate, nil)...), false},
-		"nothing":                   {nil, false},
-		"text":                      {[]byte("the secret text"), false},
-		"broken PEM":                {pemOf(t, "PRIVATE KEY", []byte("the secret text"), nil), false},
-		"broken JWK":                {[]byte(`{"kty":"EC","d":"the secret text"}`), false},
+		"PKCS #8, RSA":                    {pkcs8(rsaKey), true},
+		"PKCS #8, Ed25519":                {pkcs8(ed), true},
+		"PKCS #1":                         {pemOf(t, "RSA PRIVATE KEY", x509.MarshalPKCS1PrivateKey(rsaKey), nil), true},
+		"SEC 1":                           {pemOf(t, "EC PRIVATE KEY", sec1, err), true},
+		"JWK":                             {jwk(ec, "ES256"), true},
+		"JWK without alg":                 {jwk(rsaKey, ""), true},
+		"JWK with PS256":                  {jwk(rsaKey, "PS256"), true},
+		"JWK with HS256":                  {jwk(rsaKey, "HS256"), false},
+		"JWK with another alg":            {jwk(ec, "ES384"), false},
+		"a public JWK":                    {jwk(ec.Public(), "ES256"), false},
+		"a symmetric JWK":                 {jwk([]byte("0123456789abcdef0123456789abcdef"), "HS256"), false},
+		"a weak key":                      {pkcs8(weak), false},
+		"two keys":                        {append(pkcs8(rsaKey), pkcs8(ed)...), false},
+		"the certificate only":            {pemOf(t, "CERTIFICATE", certificate, nil), false},
+		"another key's certificate":       {append(pkcs8(ed), pemOf(t, "CERTIFICATE", certificate, nil)...), false},
+		"a certificate with its issuer's": {slices.Concat(pkcs8(rsaKey), pemOf(t, "CERTIFICATE", certificate, nil), pemOf(t, "CERTIFICATE", issuers, nil)), true},
+		"a certificate in a JWK":          {withCertificate, true},
+		"nothing":                         {nil, false},
+		"text":                            {[]byte("the secret text"), false},
+		"broken PEM":                      {pemOf(t, "PRIVATE KEY", []byte("the secret text"), nil), false},
+		"broken JWK":                      {[]byte(`{"kty":"EC","d":"the secret text"}`), false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			key, err := upstream.ParseClientKey(test.data)
 			if (err == nil) != test.fine || (key != nil) != test.fine {
 				t.Errorf("key %t, %v", key != nil, err)
+			}
+			if key != nil && strings.Contains(name, "certificate") && !bytes.Equal(key.Certificate, certificate) {
+				t.Error("the certificate is not that of the key")
 			}
 			if err != nil && strings.Contains(err.Error(), "secret text") {
 				t.Error("the error quotes the file")

@@ -37,3 +37,6 @@ func (c *Client) UsableKeys(ctx context.Context) (keys []any, err error) {
 	}
 	return keys, err
 }
+
+// Patient is how many logout tokens wait for new keys.
+func (c *Client) Patient() int { return len(c.patient) }

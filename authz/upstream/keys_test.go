@@ -1,12 +1,21 @@
 package upstream_test
 
 import (
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/ed25519"
+	"crypto/elliptic"
+	"crypto/rand"
+	"encoding/base64"
 	"errors"
 	"net/http"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/go-jose/go-jose/v4"
 
 	"gatehouse.example/authz/upstream"
 	"gatehouse.example/authz/upstream/upstreamtest"
@@ -124,13 +133,14 @@ func TestKeySets(t *testing.T) {
 		"others beside it": {func(right map[string]any) any {
 			return []any{map[string]any{"kty": "oct", "k": "AAAA"}, map[string]any{"kty": "future"}, map[string]any{"kty": "RSA", "n": "3q0", "e": "AQAB"}, "text", right}
 		}, true},
-		"without an alg":  {func(right map[string]any) any { delete(right, "alg"); return []any{right} }, true},
-		"without a kid":   {func(right map[string]any) any { delete(right, "kid"); return []any{right} }, false},
-		"for encryption":  {func(right map[string]any) any { right["use"] = "enc"; return []any{right} }, false},
-		"of another alg":  {func(right map[string]any) any { right["alg"] = "ES384"; return []any{right} }, false},
-		"none":            {func(map[string]any) any { return []any{} }, false},
-		"no list":         {func(map[string]any) any { return "keys" }, false},
-		"more than bound": {func(right map[string]any) any { many := make([]any, 101); many[0] = right; return many }, false},
+		"without an alg":    {func(right map[string]any) any { delete(right, "alg"); return []any{right} }, true},
+		"without a kid":     {func(right map[string]any) any { delete(right, "kid"); return []any{right} }, false},
+		"for encryption":    {func(right map[string]any) any { right["use"] = "enc"; return []any{right} }, false},
+		"of another alg":    {func(right map[string]any) any { right["alg"] = "ES384"; return []any{right} }, false},
+		"none":              {func(map[string]any) any { return []any{} }, false},
+		"no list":           {func(map[string]any) any { return "keys" }, false},
+		"as many as can be": {func(right map[string]any) any { many := make([]any, 100); many[99] = right; return many }, true},
+		"more than bound":   {func(right map[string]any) any { many := make([]any, 101); many[0] = right; return many }, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := start(t, upstream.OIDC)
@@ -220,5 +230,64 @@ func TestMetadata(t *testing.T) {
 			refuses(t, err, test.kind, test.reason)
 			refuses(t, s.client.Check(t.Context()), test.kind, test.reason)
 		})
+	}
+}
+
+// A key signs with each algorithm of its kind, and an RSA key has 2048 bits at least.
+func TestKeysAndAlgorithms(t *testing.T) {
+	usual, _ := newRSA(t, 2048)
+	weak, _ := newRSA(t, 1024)
+	_, edwards, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	curve := func(c elliptic.Curve) crypto.Signer {
+		key, err := ecdsa.GenerateKey(c, rand.Reader)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return key
+	}
+	for _, tt := range []struct {
+		algorithm jose.SignatureAlgorithm
+		key       crypto.Signer
+		fine      bool
+	}{
+		{jose.RS256, usual, true}, {jose.RS384, usual, true}, {jose.RS512, usual, true},
+		{jose.PS256, usual, true}, {jose.PS384, usual, true}, {jose.PS512, usual, true},
+		{jose.ES256, curve(elliptic.P256()), true}, {jose.ES384, curve(elliptic.P384()), true}, {jose.ES512, curve(elliptic.P521()), true},
+		{jose.EdDSA, edwards, true},
+		{jose.RS256, weak, false},
+	} {
+		s := start(t, upstream.OIDC)
+		s.client.Hurry()
+		s.fake.Change(func(a *upstreamtest.Answers) {
+			a.Metadata = func(m map[string]any) { delete(m, "id_token_signing_alg_values_supported") }
+			a.IDToken = func(claims map[string]any) { delete(claims, "at_hash") }
+			a.First = func(w http.ResponseWriter, r *http.Request) bool {
+				if r.URL.Path == "/jwks" {
+					writeJSON(w, jose.JSONWebKeySet{Keys: []jose.JSONWebKey{{Key: tt.key.Public(), KeyID: "k"}}})
+				}
+				return r.URL.Path == "/jwks"
+			}
+			a.Raw = func(signed string) string {
+				signer, err := jose.NewSigner(jose.SigningKey{Algorithm: tt.algorithm, Key: jose.JSONWebKey{Key: tt.key, KeyID: "k"}}, nil)
+				if err != nil {
+					t.Error(err)
+					return ""
+				}
+				payload, _ := base64.RawURLEncoding.DecodeString(strings.Split(signed, ".")[1])
+				again, err := signer.Sign(payload)
+				if err != nil {
+					t.Error(err)
+					return ""
+				}
+				token, _ := again.CompactSerialize()
+				return token
+			}
+		})
+		if _, err := s.signIn(); (err == nil) != tt.fine || !tt.fine && !errors.Is(err, upstream.ErrInvalid) {
+			t.Errorf("%s: %v", tt.algorithm, err)
+		}
 	}
 }

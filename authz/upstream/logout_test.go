@@ -168,4 +168,7 @@ func TestLogoutTokensOfStrangers(t *testing.T) {
 	moved.move(5 * time.Second)
 	_, err := s.client.Logout(t.Context(), s.fake.LogoutToken(map[string]any{"sub": "1"}))
 	refuses(t, err, upstream.ErrUnavailable, upstream.ReasonDown)
+	if n := s.client.Patient(); n > 0 {
+		t.Errorf("%d places for tokens with new keys are taken by those that were answered", n)
+	}
 }

@@ -287,3 +287,42 @@ func TestGitHubRecheck(t *testing.T) {
 	_, err := s.client.Recheck(t.Context(), held(a))
 	refuses(t, err, upstream.ErrGone, upstream.ReasonGone)
 }
+
+// Whose tokens and callbacks are a provider's: Google has an older name, GitHub names an endpoint in
+// callbacks, and at Entra the issuer must be that of one tenant, below the same address.
+func TestIssues(t *testing.T) {
+	const google, entra = "https://accounts.google.com", "https://login.example.com/"
+	for _, tt := range []struct {
+		preset, issuer, of string
+		want               bool
+	}{
+		{upstream.Google, google, google, true},
+		{upstream.Google, google, "accounts.google.com", true},
+		{upstream.Google, google, google + "/", false},
+		{upstream.Google, google, "", false},
+		{upstream.Google, "https://login.example.com", "accounts.google.com", false},
+		{upstream.OIDC, google, "accounts.google.com", false},
+		{upstream.GitHub, "https://github.com", "https://github.com/login/oauth", true},
+		{upstream.GitHub, "https://github.example.com/", "https://github.example.com/login/oauth", true},
+		{upstream.GitHub, "https://github.com", "https://github.com", true},
+		{upstream.GitHub, "https://github.com", "https://github.example.com/login/oauth", false},
+		{upstream.OIDC, "https://github.com", "https://github.com/login/oauth", false},
+		{upstream.Entra, entra + "organizations/v2.0", entra + upstreamtest.Tenant + "/v2.0", true},
+		{upstream.Entra, entra + "common/v2.0", entra + otherTenant + "/v2.0", true},
+		{upstream.Entra, entra + upstreamtest.Tenant + "/v2.0", entra + upstreamtest.Tenant + "/v2.0", true},
+		{upstream.Entra, entra + upstreamtest.Tenant + "/v2.0", entra + otherTenant + "/v2.0", false},
+		{upstream.Entra, entra + "organizations/v2.0", entra + "organizations/v2.0", false},
+		{upstream.Entra, entra + "organizations/v2.0", entra + "{tenantid}/v2.0", false},
+		{upstream.Entra, entra + "organizations/v2.0", entra + upstreamtest.Tenant, false},
+		{upstream.Entra, entra + "organizations/v2.0", entra + upstreamtest.Tenant + "/", false},
+		{upstream.Entra, entra + "organizations/v2.0", "https://login.example.org/" + upstreamtest.Tenant + "/v2.0", false},
+		{upstream.Entra, entra + "organizations/v2.0", "", false},
+		{upstream.Entra, entra + "organizations", entra + upstreamtest.Tenant + "/v2.0", false},
+		{upstream.Entra, "organizations/v2.0", upstreamtest.Tenant + "/v2.0", false},
+		{upstream.OIDC, entra + "organizations/v2.0", entra + upstreamtest.Tenant + "/v2.0", false},
+	} {
+		if got := (upstream.Provider{Preset: tt.preset, Issuer: tt.issuer}).Issues(tt.of); got != tt.want {
+			t.Errorf("%s at %s, issuer %q: %t", tt.preset, tt.issuer, tt.of, got)
+		}
+	}
+}

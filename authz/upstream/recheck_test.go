@@ -3,6 +3,7 @@ package upstream_test
 import (
 	"encoding/json"
 	"errors"
+	"net"
 	"net/http"
 	"testing"
 	"time"
@@ -100,13 +101,15 @@ func TestRecheckUnsent(t *testing.T) {
 	for name, fault := range map[string]struct {
 		path   string // where the provider ends the connection; whole is that it does not listen
 		again  bool   // with a client that does not know the metadata
+		reset  bool   // the connection is reset, and not closed
 		unsent bool
 	}{
-		"it does not listen":              {whole, false, true},
-		"it does not listen, at a start":  {whole, true, true},
-		"no metadata, at a start":         {"/.well-known/openid-configuration", true, true},
-		"no answer to the token":          {"/token", false, false},
-		"no answer after it took a token": {"/userinfo", false, false},
+		"it does not listen":              {whole, false, false, true},
+		"it does not listen, at a start":  {whole, true, false, true},
+		"no metadata, at a start":         {"/.well-known/openid-configuration", true, false, true},
+		"no answer to the token":          {"/token", false, false, false},
+		"a reset instead of the token":    {"/token", false, true, false},
+		"no answer after it took a token": {"/userinfo", false, false, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := start(t, upstream.OIDC, rechecking)
@@ -119,11 +122,21 @@ func TestRecheckUnsent(t *testing.T) {
 				s.fake.Server.Close()
 			}
 			s.fake.Change(func(a *upstreamtest.Answers) {
-				a.First = func(_ http.ResponseWriter, r *http.Request) bool {
-					if r.URL.Path == fault.path {
+				a.First = func(w http.ResponseWriter, r *http.Request) bool {
+					if r.URL.Path != fault.path {
+						return false
+					}
+					if !fault.reset {
 						panic(http.ErrAbortHandler)
 					}
-					return false
+					conn, _, err := http.NewResponseController(w).Hijack()
+					if err == nil {
+						err = errors.Join(conn.(*net.TCPConn).SetLinger(0), conn.Close())
+					}
+					if err != nil {
+						t.Error(err)
+					}
+					return true
 				}
 			})
 			_, err := client.Recheck(t.Context(), held(a))

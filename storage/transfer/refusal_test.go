@@ -113,8 +113,10 @@ func TestMarks(t *testing.T) {
 	wantMarked := func(what string, o transfer.Options, want transfer.MarkedError) {
 		t.Helper()
 		var got *transfer.MarkedError
-		if _, err := transfer.Copy(t.Context(), o); !errors.As(err, &got) || got.Target != want.Target || got.Done != want.Done || got.Other != want.Other {
-			t.Errorf("%s: %v", what, err)
+		before := marked(t, o.From.Backend)
+		done, err := transfer.Copy(t.Context(), o)
+		if !errors.As(err, &got) || got.Target != want.Target || got.Done != want.Done || got.Other != want.Other || done.Marked != before {
+			t.Errorf("%s: %v, marked: %t", what, err, done.Marked)
 		}
 	}
 	elsewhere := between(from, third)
@@ -123,6 +125,10 @@ func TestMarks(t *testing.T) {
 	wantMarked("from the source to another target", elsewhere, source)
 	wantMarked("from another source to the target", between(filled(t), to), target)
 	wantMarked("from the target", between(to, third), target)
+	wantMarked("from the source to itself", between(from, from), source)
+	back := between(to, third)
+	back.To.Name = half.From.Name
+	wantMarked("from the target to another store with the name of the source", back, target)
 	wantMarked("to the source", between(filled(t), from), source)
 
 	if _, err := transfer.Undo(t.Context(), to); err == nil {
@@ -147,6 +153,14 @@ func TestMarks(t *testing.T) {
 	if _, err := transfer.Guard(t.Context(), to); err == nil {
 		t.Error("what was copied in part can be used")
 	}
+}
+
+// marked reports whether a store is the source of a copy.
+func marked(t testing.TB, b storage.Backend) bool {
+	t.Helper()
+	var mark *transfer.MarkedError
+	_, err := transfer.Guard(t.Context(), b)
+	return errors.As(err, &mark) && !mark.Target
 }
 
 // TestDiffers: a program that writes to one of the stores during the copy is noticed at its end.

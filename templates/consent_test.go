@@ -37,6 +37,11 @@ func TestConsent(t *testing.T) {
 		{"no scopes", with(func(p *templates.Consent) {
 			p.Groups[0].Boxes = []templates.Box{{Description: "Whatever you may do there"}}
 		}), []string{"<p><bdi>Whatever you may do there</bdi>. There are no single permissions", `value="allow"`}, []string{"checkbox", "Untick"}},
+		{"approved before", with(func(p *templates.Consent) { p.PreApproved = true }), []string{"<bdi>Read your notes</bdi>"}, []string{"Untick", `href="#permissions"`}},
+		{"counted", consent(), []string{`<a href="#permissions">2 permissions</a> are asked for`}, nil},
+		{"whole description", with(func(p *templates.Consent) {
+			p.Groups[0].Boxes[0].Whole = language.Detail("Everything there")
+		}), []string{"<bdi>Everything there</bdi>"}, []string{"Read your notes"}},
 		{"nothing but buttons", templates.Consent{}, []string{`value="allow"`, `value="deny"`, "An application without a name", "gave no name"}, []string{"Signed in as", "Returns to", "Wants to use"}},
 		{"scope without description", with(func(p *templates.Consent) {
 			p.Groups[0].Boxes = []templates.Box{{Value: "notes:read", Name: "notes:read"}}

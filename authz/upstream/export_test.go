@@ -40,3 +40,10 @@ func (c *Client) UsableKeys(ctx context.Context) (keys []any, err error) {
 
 // Patient is how many logout tokens wait for new keys.
 func (c *Client) Patient() int { return len(c.patient) }
+
+// Address and Code return an e-mail address in the form in which it is compared, and the code of an
+// error, empty if there is none; Plain and Shown are for text of others.
+func Address(s string) string        { whole, _, _ := address(s); return whole }
+func Code(s string) string           { return code(s) }
+func Plain(s string, max int) bool   { return plain(s, max) }
+func Shown(s string, max int) string { return shown(s, max) }

@@ -205,3 +205,39 @@ func TestHandlesAtEntra(t *testing.T) {
 		}
 	}
 }
+
+// What a provider sends as an address, as the code of an error and as a text counts in one form only.
+func TestTextOfOthers(t *testing.T) {
+	host := strings.Repeat(strings.Repeat("a", 61)+".", 4) + "example" // 255 characters
+	local := strings.Repeat("l", 254-len("@example.com"))
+	for in, want := range map[string]string{
+		"Ada.Z@Example.COM": "ada.z@example.com", "a'd+a@example.com": "a'd+a@example.com", "ada@a-b.example": "ada@a-b.example",
+		"ada @example.com": "", "ada\u00a0@example.com": "", "ada\u200b@example.com": "", "ada\n@example.com": "", "ada\xff@example.com": "",
+		"@example.com": "", "ada": "", "ada@": "", "ada@example": "", "ada@@example.com": "", "a@b@example.com": "",
+		"ada@-a.example": "", "ada@a-.example": "", "ada@a..example": "", "ada@\u212aa.example": "", "ada@a_b.example": "",
+		local + "@example.com": local + "@example.com", local + "l@example.com": "", "a@" + host[len(host)-252:]: "a@" + host[len(host)-252:], "a@" + host[len(host)-253:]: "",
+	} {
+		if got := upstream.Address(in); got != want {
+			t.Errorf("address %q: %q, want %q", in, got, want)
+		}
+	}
+	for in, fine := range map[string]bool{
+		"azAZ09_-.": true, strings.Repeat("c", 64): true, strings.Repeat("c", 65): false, "": false, "a b": false, "a/b": false, "a:b": false, "a@b": false, "a[b": false, "a`b": false, "a{b": false, "\u00e9": false,
+	} {
+		if got := upstream.Code(in); (got == in && got != "") != fine || !fine && got != "" {
+			t.Errorf("code %q: %q", in, got)
+		}
+	}
+	for in, fine := range map[string]bool{"": true, "four": true, "fours": false, "\u00e9\u00e9": true, "a\xff": false, "a\x00": false, "a\u200b": false, "\u2028": false} {
+		if got := upstream.Plain(in, 4); got != fine {
+			t.Errorf("%q is plain: %t", in, got)
+		}
+	}
+	for in, want := range map[string]string{
+		"four": "four", "fives": "fiv\u2026", "\u00e9\u00e9\u00e9\u00e9": "\u00e9\u00e9\u00e9\u00e9", " a \n b ": "a b", "a\u202eb": "a b", "a\u200db": "a\u200db", "a\xffb": "a?b",
+	} {
+		if got := upstream.Shown(in, 4); got != want {
+			t.Errorf("%q is shown as %q, want %q", in, got, want)
+		}
+	}
+}

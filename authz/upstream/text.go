@@ -62,9 +62,12 @@ func code(s string) string {
 // address returns an e-mail address in the form in which addresses are compared, and its domain.
 // The domain must be ASCII with a dot inside; the local part may be any text without spaces.
 func address(s string) (whole, domain string, ok bool) {
-	s = lower(s)
-	i := strings.LastIndexByte(s, '@')
-	if i <= 0 || len(s) > 254 || !plain(s, 254) || strings.ContainsFunc(s, unicode.IsSpace) || strings.Count(s, "@") != 1 {
+	if !plain(s, 254) || strings.ContainsFunc(s, unicode.IsSpace) || strings.Count(s, "@") != 1 {
+		return "", "", false
+	}
+	s = lower(s) // which replaces what is no UTF-8
+	i := strings.IndexByte(s, '@')
+	if i == 0 {
 		return "", "", false
 	}
 	if domain = s[i+1:]; !hostname(domain) {

@@ -123,15 +123,6 @@ func TestGroupsAndReasons(t *testing.T) {
 	}
 }
 
-// A page about a refusal is one of the person, about a provider that does not answer one of the server.
-func TestStatus(t *testing.T) {
-	for kind, want := range map[error]int{upstream.ErrDenied: 403, upstream.ErrNotAllowed: 403, upstream.ErrGone: 403, upstream.ErrUnavailable: 503, upstream.ErrUnknown: 503, upstream.ErrInvalid: 502} {
-		if got := (&upstream.Error{Kind: kind}).Status(); got != want {
-			t.Errorf("%v: %d, want %d", kind, got, want)
-		}
-	}
-}
-
 // A client without a redirect URI is no client.
 func TestNoRedirect(t *testing.T) {
 	p := upstream.Provider{ID: "company", Preset: upstream.GitLab, ClientID: "c", ClientSecret: "s", Allow: upstream.Allow{Anybody: true}}

@@ -261,7 +261,7 @@ func TestRedirects(t *testing.T) {
 		})
 		self, _ = url.Parse(base)
 		got := crawl(t.Context(), newClient(t, upstream.Config{Base: base}), upstream.Query{})
-		if (got.err == nil) != test.want || len(got.pages) > 0 != test.want || asked.Load() > 4 {
+		if (got.err == nil) != test.want || len(got.pages) > 0 != test.want || asked.Load() > 4 || name == "itself" && asked.Load() != 4 {
 			t.Errorf("%s: %v after %d requests", name, got.err, asked.Load())
 		}
 		if !test.want && test.to != "" && !errors.Is(got.err, upstream.ErrRedirect) {
@@ -324,6 +324,10 @@ func TestClientConfig(t *testing.T) {
 		"http, here, by name":      {upstream.Config{Base: "http://localhost:8080"}, ""},
 		"http, here, IPv6":         {upstream.Config{Base: "http://[::1]:8080"}, ""},
 		"http, here, almost":       {upstream.Config{Base: "http://localhost.example.com"}, "https"},
+		"http, an address":         {upstream.Config{Base: "http://192.0.2.1:8080"}, "https"},
+		"https without a host":     {upstream.Config{Base: "https:///v0.1"}, "https"},
+		"another scheme, a host":   {upstream.Config{Base: "ftp://registry.example.com"}, "https"},
+		"no URL":                   {upstream.Config{Base: "https://registry.example.com/%zz"}, "https URL"},
 		"another scheme":           {upstream.Config{Base: "file:///etc"}, "https"},
 		"a path only":              {upstream.Config{Base: "/v0.1"}, "https"},
 		"a password":               {upstream.Config{Base: "https://a:s3cret@registry.example.com"}, "password"},
@@ -335,6 +339,9 @@ func TestClientConfig(t *testing.T) {
 		"the largest page":         {upstream.Config{Base: "https://registry.example.com", PageSize: 100}, ""},
 		"a page below zero":        {upstream.Config{Base: "https://registry.example.com", PageSize: -1}, "1 to 100"},
 		"a bound below zero":       {upstream.Config{Base: "https://registry.example.com", MaxBytes: -1}, "below zero"},
+		"page bytes below zero":    {upstream.Config{Base: "https://registry.example.com", MaxPageBytes: -1}, "below zero"},
+		"pages below zero":         {upstream.Config{Base: "https://registry.example.com", MaxPages: -1}, "below zero"},
+		"empty pages below zero":   {upstream.Config{Base: "https://registry.example.com", MaxEmptyPages: -1}, "below zero"},
 		"a time below zero":        {upstream.Config{Base: "https://registry.example.com", Timeout: -1}, "below zero"},
 		"certificates unverified":  {upstream.Config{Base: "https://registry.example.com", HTTP: &http.Client{Transport: unverified}}, "certificates"},
 		"another client":           {upstream.Config{Base: "https://registry.example.com", HTTP: &http.Client{}}, ""},
@@ -345,6 +352,31 @@ func TestClientConfig(t *testing.T) {
 		if (err == nil) != (test.want == "") || err != nil && (!strings.Contains(err.Error(), test.want) || strings.Contains(err.Error(), "s3cret")) {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+}
+
+// Headers of any length are not read, nobody else's transport is changed for that, and an answer that
+// nothing has changed counts only where something was known.
+func TestAnswersOfNoUse(t *testing.T) {
+	long := handler(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("X-Long", strings.Repeat("a", 70<<10))
+		_, _ = io.WriteString(w, `{"servers":[]}`)
+	})
+	given := &http.Transport{}
+	t.Cleanup(given.CloseIdleConnections)
+	for _, client := range []*http.Client{nil, {Transport: given}} {
+		if got := crawl(t.Context(), newClient(t, upstream.Config{Base: long, HTTP: client}), upstream.Query{}); got.err == nil {
+			t.Error("a header of 70 KiB was read")
+		}
+	}
+	if given.MaxResponseHeaderBytes != 0 {
+		t.Error("the transport of the caller was changed")
+	}
+	unchanged := handler(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNotModified) })
+	var answer *upstream.AnswerError
+	got := crawl(t.Context(), newClient(t, upstream.Config{Base: unchanged}), upstream.Query{})
+	if !errors.As(got.err, &answer) || answer.Status != http.StatusNotModified || errors.Is(got.err, upstream.ErrNotModified) {
+		t.Errorf("304 to a question without a condition: %v", got.err)
 	}
 }
 

@@ -372,11 +372,17 @@ func TestAnswersOfNoUse(t *testing.T) {
 	if given.MaxResponseHeaderBytes != 0 {
 		t.Error("the transport of the caller was changed")
 	}
-	unchanged := handler(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNotModified) })
-	var answer *upstream.AnswerError
-	got := crawl(t.Context(), newClient(t, upstream.Config{Base: unchanged}), upstream.Query{})
-	if !errors.As(got.err, &answer) || answer.Status != http.StatusNotModified || errors.Is(got.err, upstream.ErrNotModified) {
-		t.Errorf("304 to a question without a condition: %v", got.err)
+	for _, tt := range []struct {
+		status int
+		tag    string
+		same   bool
+	}{{304, `"a"`, true}, {304, "", false}, {500, `"a"`, false}, {503, `"a"`, false}, {412, `"a"`, false}} {
+		base := handler(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(tt.status) })
+		got := crawl(t.Context(), newClient(t, upstream.Config{Base: base}), upstream.Query{IfNoneMatch: tt.tag})
+		var answer *upstream.AnswerError
+		if errors.Is(got.err, upstream.ErrNotModified) != tt.same || errors.As(got.err, &answer) == tt.same {
+			t.Errorf("%d to a question with the tag %q: %v", tt.status, tt.tag, got.err)
+		}
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 // Follow calls found for the last lines of a file that are selected, and then for those that are
 // added, until it or wait returns an error, which Follow returns. Wait is called whenever there is
 // nothing new. A file that was renamed is read to its end, and then the one that took its place.
+// The error wraps [ErrUnread] if the file has lines at the beginning, and none of a trail.
 func Follow(f Filter, path string, last int, wait func() error, found func(Line) error) error {
 	w := &follower{path: path}
 	if err := w.open(); err != nil {
@@ -25,6 +26,9 @@ func Follow(f Filter, path string, last int, wait func() error, found func(Line)
 		}
 		return nil
 	}); err != nil {
+		return err
+	}
+	if err := w.seen.result(path); err != nil && w.seen.good == 0 {
 		return err
 	}
 	for _, l := range recent {
@@ -52,6 +56,7 @@ type follower struct {
 	path string
 	in   *os.File
 	rest []byte // the part of a line that is not whole yet
+	seen unread // how many lines could be read
 }
 
 func (w *follower) open() error {
@@ -59,7 +64,7 @@ func (w *follower) open() error {
 	if err != nil {
 		return fmt.Errorf("trail: %w", err)
 	}
-	w.in, w.rest = in, nil
+	w.in, w.rest, w.seen = in, nil, unread{}
 	return nil
 }
 
@@ -97,10 +102,12 @@ func (w *follower) read(do func(Line) error) error {
 				break
 			}
 			w.rest = after
-			if l, err := parse(line); err == nil {
-				if err := do(l); err != nil {
-					return err
-				}
+			l, err := parse(line)
+			if w.seen.count(placed{Line: l, size: len(line), err: err}); err != nil {
+				continue
+			}
+			if err := do(l); err != nil {
+				return err
 			}
 		}
 		if len(w.rest) > maxLine {

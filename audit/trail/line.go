@@ -58,6 +58,9 @@ type Line struct {
 	mac  mac
 }
 
+// lineStart begins each line.
+const lineStart = `{"seq":`
+
 // The end of a line: the member mac in hexadecimal.
 const (
 	macMember = `,"mac":"`

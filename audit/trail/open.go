@@ -199,7 +199,7 @@ func readEnd(f *os.File) (fileEnd, error) {
 		return fileEnd{}, err
 	}
 	chain := chainOf(head)
-	if chain == "" && !bytes.Contains(head, []byte("\n")) && bytes.HasPrefix(head, []byte(`{"seq":`)) {
+	if chain == "" && !bytes.Contains(head, []byte("\n")) && bytes.HasPrefix(head, []byte(lineStart)) {
 		return fileEnd{torn: len(head)}, nil
 	}
 	if chain == "" {

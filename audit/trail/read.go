@@ -18,6 +18,9 @@ type placed struct {
 	number int // of the line in its file, from 1
 	size   int // in bytes, without the line end
 	err    error
+	// begun says that a line which cannot be read is the last one, without a line end, and begins
+	// like a line of a trail: it is being written, or a process ended in the middle of it.
+	begun bool
 }
 
 // Lines returns the lines of a file one after another; those that cannot be read are left out. It
@@ -51,6 +54,7 @@ func linesOf(r io.Reader) iter.Seq2[placed, error] {
 			}
 			l := placed{number: number, size: len(bytes.TrimSuffix(raw, []byte("\n")))}
 			l.Line, l.err = parse(bytes.TrimSuffix(raw, []byte("\n")))
+			l.begun = l.err != nil && err != nil && bytes.HasPrefix([]byte(lineStart), raw[:min(len(raw), len(lineStart))])
 			if !yield(l, nil) || err != nil {
 				return
 			}

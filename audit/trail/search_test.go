@@ -3,9 +3,11 @@ package trail_test
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -120,5 +122,49 @@ func TestFollow(t *testing.T) {
 	}, func(l trail.Line) error { got = append(got, l.Count); return nil })
 	if want := []int{3, 4, 5, 6, 7, 8}; !errors.Is(err, stop) || !slices.Equal(got, want) {
 		t.Errorf("it followed %v, %v; want %v", got, err, want)
+	}
+}
+
+// TestUnread: what is no trail is not taken for one without events, and lines that somebody changed
+// do not vanish from what is found. A line in which a process ended is no fault.
+func TestUnread(t *testing.T) {
+	p := newPlace(t)
+	p.open().Record(signedIn(1))
+	good := string(p.read())
+	cut := good[:len(good)-9]
+	p.kill()
+	p.write([]byte(cut))
+	p.open().Record(signedIn(2)) // says that the line before is torn
+	torn := string(p.read())
+	for what, test := range map[string]struct {
+		text  string
+		found int
+		said  string // "" for no error
+	}{
+		"nothing":               {"", 0, ""},
+		"good":                  {good, 1, ""},
+		"being written":         {cut, 0, ""},
+		"only begun":            {`{"s`, 0, ""},
+		"a process ended":       {torn, 1, ""},
+		"it ended, and a fault": {torn + "x\n", 1, fmt.Sprintf("how many: 1, the first from line %d on", strings.Count(torn, "\n")+1)},
+		"a text":                {"no trail", 0, "name another file"},
+		"lines":                 {"no\ntrail\n", 0, "name another file"},
+		"cut, with a line end":  {cut + "\n", 0, "how many: 1"},
+		"two faults":            {good + "x\n{}\n" + good, 2, fmt.Sprintf("how many: 2, the first from line %d on", strings.Count(good, "\n")+1)},
+	} {
+		p.write([]byte(test.text))
+		n := 0
+		err := trail.Search(trail.Filter{Kinds: []audit.Kind{audit.SignedIn}}, []string{p.path, p.path}, func(trail.Found) error { n++; return nil })
+		if n != 2*test.found || errors.Is(err, trail.ErrUnread) != (test.said != "") || err != nil && strings.Count(err.Error(), test.said) != 2 {
+			t.Errorf("%s: Search found %d lines, %v; want %d and %q", what, n, err, 2*test.found, test.said)
+		}
+		traced, err := trail.Trace("", []string{p.path})
+		if errors.Is(err, trail.ErrUnread) != (test.said != "") || test.found > 0 && len(traced) == 0 {
+			t.Errorf("%s: Trace found %d lines, %v", what, len(traced), err)
+		}
+		err = trail.Follow(trail.Filter{}, p.path, 1, func() error { return io.EOF }, func(trail.Line) error { return nil })
+		if foreign := strings.Contains(test.said, "another file"); errors.Is(err, trail.ErrUnread) != (foreign && strings.Contains(test.text, "\n")) {
+			t.Errorf("%s: Follow: %v", what, err)
+		}
 	}
 }

@@ -46,7 +46,11 @@ func (v *auditVerify) Run(ctx context.Context, p *program, k *kong.Context) erro
 		return err
 	}
 	defer done()
-	found, err := trail.Verify(ctx, o, v.Files...)
+	var found trail.Verified
+	err = untilSignal(ctx, func() (err error) {
+		found, err = trail.Verify(ctx, o, v.Files...)
+		return err
+	})
 	if err != nil {
 		return err
 	}

@@ -23,7 +23,7 @@ type auditSearch struct {
 }
 
 // Run prints the events in the order of the files.
-func (v *auditSearch) Run(p *program, k *kong.Context) error {
+func (v *auditSearch) Run(ctx context.Context, p *program, k *kong.Context) error {
 	if err := p.loadEnvironment(k); err != nil {
 		return err
 	}
@@ -31,7 +31,27 @@ func (v *auditSearch) Run(p *program, k *kong.Context) error {
 	if err != nil {
 		return err
 	}
-	return trail.Search(filter, v.Files, func(f trail.Found) error { return p.printEvent(f.Line, v.JSON) })
+	return untilSignal(ctx, func() error {
+		return trail.Search(filter, v.Files, func(f trail.Found) error { return p.printEvent(f.Line, v.JSON) })
+	})
+}
+
+var errSignal = errors.New("a signal came before the end of the files")
+
+// untilSignal reads files. It returns at a signal even if the reading goes on, because a pipe
+// that nobody writes to keeps it waiting and a large file busy.
+func untilSignal(ctx context.Context, read func() error) error {
+	if ctx.Err() != nil {
+		return errSignal
+	}
+	done := make(chan error, 1)
+	go func() { done <- read() }()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		return errSignal
+	}
 }
 
 // auditTail prints the last events of a file.
@@ -54,7 +74,7 @@ func (v *auditTail) Run(ctx context.Context, p *program, k *kong.Context) error 
 	if err != nil {
 		return err
 	}
-	err = trail.Follow(filter, v.File, max(v.Lines, 0), func() error {
+	wait := func() error {
 		if !v.Follow {
 			return io.EOF
 		}
@@ -64,8 +84,11 @@ func (v *auditTail) Run(ctx context.Context, p *program, k *kong.Context) error 
 		case <-time.After(auditPause):
 			return nil
 		}
-	}, func(l trail.Line) error { return p.printEvent(l, v.JSON) })
-	if errors.Is(err, io.EOF) {
+	}
+	err = untilSignal(ctx, func() error {
+		return trail.Follow(filter, v.File, max(v.Lines, 0), wait, func(l trail.Line) error { return p.printEvent(l, v.JSON) })
+	})
+	if errors.Is(err, io.EOF) || v.Follow && errors.Is(err, errSignal) {
 		return nil
 	}
 	return err
@@ -79,15 +102,17 @@ type auditTrace struct {
 }
 
 // Run prints the events by time. Without any it is exit 1.
-func (v *auditTrace) Run(p *program, k *kong.Context) error {
+func (v *auditTrace) Run(ctx context.Context, p *program, k *kong.Context) error {
 	if err := p.loadEnvironment(k); err != nil {
 		return err
 	}
+	return untilSignal(ctx, func() error { return v.trace(p) })
+}
+
+// trace prints what can be read, also if some of the files cannot.
+func (v *auditTrace) trace(p *program) error {
 	found, err := trail.Trace(audit.Grant(v.Grant), v.Files)
-	if err != nil {
-		return err
-	}
-	if len(found) == 0 {
+	if err == nil && len(found) == 0 {
 		return fmt.Errorf("there is no event of the grant %s in these files", wordOf(v.Grant))
 	}
 	for _, f := range found {
@@ -95,7 +120,7 @@ func (v *auditTrace) Run(p *program, k *kong.Context) error {
 			return err
 		}
 	}
-	return nil
+	return err
 }
 
 // printEvent prints an event in a line.

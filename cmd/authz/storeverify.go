@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -22,12 +23,19 @@ type storeVerify struct {
 }
 
 // Run checks the file and prints what it is.
-func (v *storeVerify) Run(p *program, k *kong.Context) error {
+func (v *storeVerify) Run(ctx context.Context, p *program, k *kong.Context) error {
 	if err := p.loadEnvironment(k); err != nil {
 		return err
 	}
 	line := p.statusLine()
-	what, err := file.Inspect(v.File, line.share("checked"))
+	var what file.Contents
+	err := untilSignal(ctx, func() (err error) {
+		what, err = file.Inspect(v.File, line.share("checked"))
+		return err
+	})
+	if errors.Is(err, errSignal) {
+		return err // the check goes on until the process ends, and has the line
+	}
 	line.clear()
 	if err != nil {
 		return notVerified(v.File, err)

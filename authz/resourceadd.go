@@ -34,7 +34,8 @@ const (
 	maxScopeSentence  = 500
 )
 
-// AddResource stores a resource. Running servers see it within seconds. The error wraps
+// AddResource stores a resource and returns it as it is stored, with Created unless it cannot be
+// read back. Running servers see it within seconds. The error wraps
 // [storage.ErrConflict] if there is one of that URI or, for a pattern, of the same shape, and
 // [storage.ErrNotFound] if there is none to replace; otherwise it says what is wrong with the
 // resource.
@@ -57,7 +58,14 @@ func AddResource(ctx context.Context, store *storage.Store, n NewResource) (stor
 	if n.Replace && n.Resource.Introspection == nil {
 		r.Secret, r.IntrospectionKey = before.Secret, before.IntrospectionKey
 	}
-	return r, store.PutResource(ctx, before.Again(r))
+	if err := store.PutResource(ctx, before.Again(r)); err != nil {
+		return storage.Resource{}, err
+	}
+	stored, err := store.Resource(ctx, r.ID) // the store has set the time
+	if err != nil || stored.Removed {
+		return r, nil // it was added, and the secret of the caller must not be lost
+	}
+	return stored, nil
 }
 
 // before returns the record that is under an ID, zero if there never was one. One to replace must

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -41,11 +42,16 @@ func wikiResource() authz.Resource {
 	}
 }
 
-// add stores a resource, as the verb does, without waiting until servers see it.
+// add stores a resource, as the verb does, without waiting until servers see it. What is returned,
+// and printed, is what is stored, with its time.
 func (h *harness) add(n authz.NewResource) {
 	h.t.Helper()
-	if _, err := authz.AddResource(h.t.Context(), h.store, n); err != nil {
+	added, err := authz.AddResource(h.t.Context(), h.store, n)
+	if err != nil {
 		h.t.Fatal(err)
+	}
+	if stored, err := h.store.Resource(h.t.Context(), added.ID); err != nil || added.Created.IsZero() || !reflect.DeepEqual(added, stored) {
+		h.t.Errorf("AddResource returned %+v, and stored %+v, %v", added, stored, err)
 	}
 }
 

@@ -25,7 +25,7 @@ type Resource struct {
 	// Introspects says that the resource server has a credential. Its client_id is the URI of the
 	// resource.
 	Introspects bool      `json:"introspects"`
-	Created     time.Time `json:"created"`
+	Created     time.Time `json:"created,omitzero"` // zero if it is not known
 }
 
 // ResourceScope is the view of a scope of a resource.

@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/alecthomas/kong"
 
@@ -210,6 +211,9 @@ func (s *registrySettings) registryMistakes() error {
 	return errors.Join(append(errs, err, s.proxyMistakes(), s.MasterKeys.Mistakes(), logFormatMistake(s.LogFormat))...)
 }
 
+// shortestInterval keeps a slip, such as 1ms for 1m, from asking an upstream without a pause.
+const shortestInterval = settings.Duration(time.Second)
+
 // mistakes returns the mistakes in the settings that only the server has.
 func (v *registryServe) mistakes() error {
 	var errs []error
@@ -222,12 +226,12 @@ func (v *registryServe) mistakes() error {
 	if v.MetaFile != "" && v.MetaKey == "" {
 		errs = append(errs, errors.New("meta-key is not set: name the key of _meta for the content of meta-file, for example --meta-key com.example.registry/catalogue"))
 	}
-	for _, time := range []struct {
+	for _, between := range []struct {
 		name string
 		settings.Duration
 	}{{"interval", v.Interval}, {"full-interval", v.FullInterval}} {
-		if time.Duration <= 0 {
-			errs = append(errs, fmt.Errorf("%s %s is not an interval: it must be more than 0", time.name, time.Duration))
+		if between.Duration < shortestInterval {
+			errs = append(errs, fmt.Errorf("%s %s is too short: it must be at least %s, and an upstream of others deserves minutes", between.name, between.Duration, shortestInterval))
 		}
 	}
 	if v.CacheAge < 0 {

@@ -5,8 +5,8 @@ go 1.26.0
 
 require (
 	gatehouse.example v0.0.0
-	github.com/go-jose/go-jose/v4 v4.1.8
-	github.com/zitadel/oidc/v3 v3.51.17
+	github.com/go-jose/go-jose/v4 v4.1.9
+	github.com/zitadel/oidc/v3 v3.52.0
 )
 
 require (
@@ -92,7 +92,7 @@ require (
 	golang.org/x/image v0.45.0 // indirect
 	golang.org/x/mod v0.41.0 // indirect
 	golang.org/x/net v0.59.0 // indirect
-	golang.org/x/oauth2 v0.37.0 // indirect
+	golang.org/x/oauth2 v0.38.0 // indirect
 	golang.org/x/sync v0.24.0 // indirect
 	golang.org/x/sys v0.48.0 // indirect
 	golang.org/x/text v0.43.0 // indirect

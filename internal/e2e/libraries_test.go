@@ -57,6 +57,26 @@ func TestMcpGoSignsIn(t *testing.T) {
 	}, nil, program)
 }
 
+// openid-client compares every answer with the standards: both documents of the server, registrations
+// with and without a secret, the answer of a sign-in with its issuer, rotation and revocation.
+func TestOpenIDClientSignsIn(t *testing.T) {
+	t.Parallel()
+	node, folder := libraries(t)
+	_, resource, record := startTaped(t)
+	ctx, cancel := context.WithTimeout(t.Context(), 4*patience)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, node, filepath.Join("testdata", "openidclient.mjs"), resource, "http://127.0.0.1:41999/callback")
+	cmd.Env = append(cleanEnvironment(), "CLIENT_LIBRARIES="+folder)
+	got := converse(t, cmd, func(page string) *url.URL { return allow(t, newBrowser(t), page) })
+	var want []string
+	for _, kind := range []string{"none", "basic", "post"} {
+		want = append(want, `{"`+kind+`":"notes:read notes:write","called":200,"rotated":true}`, `{"revoked":"invalid_grant"}`)
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("the client reports\n%s\nwant\n%s\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"), record.story())
+	}
+}
+
 // connectsAlone has a program connect to the demo, and compares its report and its registration
 // with the expected ones.
 func connectsAlone(t *testing.T, profile, redirect string, want, env []string, command ...string) {

@@ -111,9 +111,27 @@ func (s *Server) consent(w http.ResponseWriter, r *http.Request) error {
 	case "allow":
 		return s.allow(w, r, s.resources.take(r.Context()), v, session, shown, f)
 	case "deny":
+		if shown == shownOf(nil, false) {
+			return s.goBack(w, r, v)
+		}
 		return s.deny(w, r, v, session)
 	}
 	return invalidRequest("the decision must be allow or deny")
+}
+
+// goBack answers the button of the page that says that nothing is open to the person. They have declined
+// nothing, so what they remembered counts again when they may use it again.
+func (s *Server) goBack(w http.ResponseWriter, r *http.Request, v *visit) error {
+	_, to, err := v.clientAndRedirect(r.Context())
+	if err != nil {
+		return err
+	}
+	if err := s.endTransaction(w, r, v.t); err != nil {
+		return err
+	}
+	e := to.refuse(codeAccessDenied, "what was asked for is not open to the person")
+	e.acted = true
+	return e
 }
 
 // deny tells the client that the person declined. What was remembered about the client before is

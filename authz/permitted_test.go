@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"gatehouse.example/audit"
 	"gatehouse.example/authz"
 	"gatehouse.example/authz/admin"
 	"gatehouse.example/storage"
@@ -291,6 +292,33 @@ func TestNothingIsOpen(t *testing.T) {
 				t.Error("no code for a member")
 			}
 		})
+	}
+}
+
+// TestClosedPageTakesNothingBack: who goes back to the application from the page that says that nothing is
+// open to them has declined nothing. What they remembered counts again when they may use it again.
+func TestClosedPageTakesNothingBack(t *testing.T) {
+	t.Parallel()
+	trail := &events{}
+	h, web := newGuarded(t, func(c *authz.Config) { c.Audit = trail.record }), testClients()["web"]
+	request := asksFor(web, "", tasks)
+	b := h.newBrowser()
+	b.decide(request, "always")
+	h.leave("staff")
+	b.consentTo(replaced(request, "prompt", "consent"))
+	trail.taken()
+	back := b.submit("decision", "deny").location(t).Query()
+	if back.Get("error") != "access_denied" || !strings.Contains(back.Get("error_description"), "not open to the person") {
+		t.Errorf("the client gets %s", back)
+	}
+	h.join("staff")
+	if got := b.unasked(request); got != "code" {
+		t.Errorf("for a member again: %s", got)
+	}
+	for _, e := range trail.taken() {
+		if e.Kind == audit.Denied {
+			t.Errorf("the trail says that they declined: %+v", e)
+		}
 	}
 }
 

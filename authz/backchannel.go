@@ -74,7 +74,7 @@ func (s *Server) endAtProvider(ctx context.Context, p *provider, request upstrea
 	for _, subject := range subjects {
 		if p.LogoutEndsGrants {
 			ended.kind, ended.shown = audit.GrantRevoked, eventProviderLogoutEnded
-			if err := s.cfg.Store.RevokeUser(ctx, subject, "the person signed out at "+p.Title()); err != nil {
+			if err := s.revokePerson(ctx, subject, "the person signed out at "+p.Title()); err != nil {
 				return err
 			}
 		}

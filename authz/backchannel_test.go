@@ -116,6 +116,32 @@ func TestLogoutAfterEndingOthers(t *testing.T) {
 	}
 }
 
+// TestLogoutBesideDamage: a session or a grant that cannot be read keeps no other one alive, and the token
+// counts once.
+func TestLogoutBesideDamage(t *testing.T) {
+	t.Parallel()
+	c := testClients()["native"]
+	p := newAtProvider(t, func(c *authz.Config) { c.Providers[0].LogoutEndsGrants = true })
+	first, b := p.newBrowser(), p.newBrowser()
+	first.arrive(p.company, "company", asks(c))
+	p.damage(p.only("session"))
+	spoiled := b.granted(p.company, c)
+	p.damage(p.only("grant"))
+	held := b.tokens(c, asks(c))
+	token := p.logoutOf(map[string]any{"sid": "session of 1"})
+	if r := p.sendLogout("company", token); r.status != http.StatusOK {
+		t.Errorf("a logout: %s", r)
+	}
+	if b.live() || p.active(held.access) {
+		t.Errorf("the session goes on: %t, the grant: %t", b.live(), p.active(held.access))
+	}
+	if r := p.toToken(c, refreshing(c, spoiled.refresh)); r.status == http.StatusOK {
+		t.Errorf("the damaged grant: %s", r)
+	}
+	mustRefuse(t, p.sendLogout("company", token), http.StatusBadRequest, "invalid_request")
+	p.wantLogged("msg=\"a grant that should end cannot be read\"")
+}
+
 // TestBackChannelLogoutRefuses: a token that is not one of this provider's for this server, about a
 // logout, once, is 400 with an error, and ends nothing.
 func TestBackChannelLogoutRefuses(t *testing.T) {

@@ -256,7 +256,7 @@ func (s *Server) endPerson(ctx context.Context, t storage.ProviderToken) error {
 	if err := s.endSessions(ctx, t); err != nil {
 		return err
 	}
-	if err := s.cfg.Store.RevokeUser(ctx, t.Subject, t.Gone); err != nil {
+	if err := s.revokePerson(ctx, t.Subject, t.Gone); err != nil {
 		return err
 	}
 	s.cfg.Logger.InfoContext(quietlog.Always(ctx), "sessions and grants of a person ended", "user", t.UserName, "sub", t.Subject, "provider", t.Provider, "because", t.Gone)

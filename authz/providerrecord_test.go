@@ -157,6 +157,35 @@ func TestRecheckUnreadable(t *testing.T) {
 	}
 }
 
+// TestRecheckBesideADamagedGrant: the end of a person is drawn once, although one of their grants cannot be
+// read. A session that begins later in another way goes on.
+func TestRecheckBesideADamagedGrant(t *testing.T) {
+	t.Parallel()
+	p, b, held := newRechecked(t, anybody)
+	p.damage(p.only("grant"))
+	other := b.tokens(testClients()["native"], asks(testClients()["native"]))
+	p.company.Forget()
+	p.after(t, time.Hour)
+	if b.live() || p.active(other.access) || p.active(held.access) {
+		t.Error("the person goes on")
+	}
+	id := storage.IdentityAlias("company", p.company.URL(), "1")
+	if _, err := p.store.ProviderToken(t.Context(), id); !errors.Is(err, storage.ErrNotFound) {
+		t.Errorf("the record is still there: %v", err)
+	}
+	epoch := func() int {
+		user, err := p.store.UserOf(t.Context(), id)
+		p.must(err)
+		return user.SessionEpoch
+	}
+	before := epoch()
+	p.after(t, time.Minute)
+	if now := epoch(); now != before {
+		t.Errorf("a later round ends sessions again: %d, then %d", before, now)
+	}
+	p.wantLogged(`msg="a grant that should end cannot be read"`)
+}
+
 // TestRecheckRecord: while a question is under way its record has the lease; an answer is on record
 // as it is, and no answer is counted, with the time of the next question.
 func TestRecheckRecord(t *testing.T) {

@@ -2,6 +2,7 @@ package authz
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"gatehouse.example/authz/upstream"
@@ -64,4 +65,16 @@ func (s *Server) stillConnected(ctx context.Context, secret string, by signInMet
 		err = storage.ErrNotFound // it leads to somebody else
 	}
 	return goneOn(err, storage.ErrNotFound)
+}
+
+// revokePerson revokes the grants of a person whom a provider has let go. One whose record cannot be read
+// is left alone, as it is when people end theirs: the end of the others is on record, and is not drawn
+// again with each round.
+func (s *Server) revokePerson(ctx context.Context, subject, because string) error {
+	err := s.cfg.Store.RevokeUser(ctx, subject, because)
+	if errors.Is(err, storage.ErrRecord) && !errors.Is(err, storage.ErrUnavailable) {
+		s.cfg.Logger.WarnContext(ctx, "a grant that should end cannot be read", "sub", subject, "error", err)
+		return nil
+	}
+	return err
 }

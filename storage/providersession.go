@@ -56,7 +56,7 @@ func (s *Store) JoinProviderSession(ctx context.Context, provider, sid, session 
 }
 
 // EndProviderSession ends the sessions that began with a session at a provider, and lets none
-// begin any more. It returns them as they were.
+// begin any more. It returns them as they were, without those that cannot be read, which end too.
 func (s *Store) EndProviderSession(ctx context.Context, provider, sid string) ([]Session, error) {
 	p, err := s.changeProviderSession(ctx, providerSessionID(provider, sid), func(p *providerSession) error {
 		p.Ended = true
@@ -71,16 +71,17 @@ func (s *Store) EndProviderSession(ctx context.Context, provider, sid string) ([
 	var ended []Session
 	for _, id := range p.Sessions {
 		session, err := s.session(ctx, id)
-		if errors.Is(err, ErrNotFound) {
+		switch {
+		case errors.Is(err, ErrNotFound):
 			continue
-		}
-		if err == nil {
-			err = s.EndSession(ctx, id)
-		}
-		if err != nil {
+		case err == nil:
+			ended = append(ended, session)
+		case !errors.Is(err, ErrRecord):
 			return ended, err
 		}
-		ended = append(ended, session)
+		if err := s.EndSession(ctx, id); err != nil {
+			return ended, err
+		}
 	}
 	return ended, nil
 }

@@ -114,6 +114,27 @@ func TestRememberedWhileEnding(t *testing.T) {
 	}
 }
 
+// TestEndAllBesideADamagedDecision: a remembered decision that cannot be read keeps nothing alive, and the
+// application has to ask again.
+func TestEndAllBesideADamagedDecision(t *testing.T) {
+	t.Parallel()
+	h, web := newHarness(t, setup{}), testClients()["web"]
+	b := h.newBrowser()
+	held := b.tokens(web, asks(web))
+	h.remember(b, web.ID)
+	page := b.account(personName, "/account/applications/end-all")
+	h.damage(h.only("consent"))
+	if answer := b.push(page, "/account/applications/end-all", "end-all", "yes"); answer.status != http.StatusOK {
+		t.Errorf("ending all: %s", answer)
+	}
+	if h.active(held.access) {
+		t.Error("the grant goes on")
+	}
+	if got := b.unasked(asks(web)); got != "consent_required" {
+		t.Errorf("then %s", got)
+	}
+}
+
 // TestEndWhileTheStoreFails: where the store fails in the middle, the page does not say that
 // anything is done, and what has to go first is gone first: nothing is forgotten after grants ended.
 func TestEndWhileTheStoreFails(t *testing.T) {

@@ -123,6 +123,12 @@ func (s *Store) forgetting(ctx context.Context, index string, end func() error) 
 	return errors.Join(ended, s.forgetAll(ctx, index))
 }
 
+// ForgetConsents deletes everything that a person decided to be asked no more about, also what cannot be
+// read.
+func (s *Store) ForgetConsents(ctx context.Context, subject string) error {
+	return s.forgetAll(ctx, userConsents(subject))
+}
+
 // ForgetClient deletes what all people decided to be asked no more about a client.
 func (s *Store) ForgetClient(ctx context.Context, clientID string) error {
 	return s.forgetAll(ctx, clientConsents(clientID))

@@ -3,7 +3,6 @@ package storage
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"gatehouse.example/internal/limited"
 )
@@ -188,25 +187,4 @@ func (s *Store) ConsentsOf(ctx context.Context, subject string, clientIDs []stri
 // SessionByID returns the session with a [Session.ID], or [ErrNotFound].
 func (s *Store) SessionByID(ctx context.Context, id string) (Session, error) {
 	return s.session(ctx, id)
-}
-
-// ForgetConsents deletes everything that a person decided to be asked no more about.
-func (s *Store) ForgetConsents(ctx context.Context, subject string) error {
-	var left error
-	for c, err := range s.Consents(ctx, subject) {
-		switch {
-		case errors.Is(err, ErrRecord):
-			left = err
-		case err != nil:
-			return err
-		default:
-			if err := s.DeleteConsent(ctx, subject, c.ClientID); err != nil {
-				return err
-			}
-		}
-	}
-	if left != nil {
-		return fmt.Errorf("storage: forget consents: %w", left)
-	}
-	return nil
 }

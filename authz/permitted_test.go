@@ -175,20 +175,35 @@ func TestSharedScopeWithTwoRules(t *testing.T) {
 	w.mustHold(tasks, []string{"tasks:read", "tasks:write"})
 }
 
-// TestOnlyScopeLost: a resource of which every consented scope is lost is lost as a whole. A token
-// without scopes would be good for operations that the person did not decide about.
+// TestOnlyScopeLost: a resource of which every consented scope is lost is lost as a whole, whether its
+// person lost the group or the configuration the scope. A token without scopes would be good for
+// operations that the person did not decide about.
 func TestOnlyScopeLost(t *testing.T) {
 	t.Parallel()
-	h, c := newGuarded(t, nil), testClients()["native"]
-	held := h.newBrowser().tokens(c, asksFor(c, "notes:write", notes))
-	h.leave("admins")
-	if got := h.scopeAt(notes, held.access); got != "-" {
-		t.Errorf("introspection: %q", got)
-	}
-	mustRefuse(t, h.toToken(c, refreshing(c, held.refresh)), http.StatusBadRequest, "invalid_grant")
-	b := h.newBrowser()
-	if b.walk(asksFor(c, "notes:write", notes), "allow"); b.last.status != http.StatusForbidden {
-		t.Errorf("the page: %s", b.last)
+	for what, lose := range map[string]func(*harness){
+		"the group": func(h *harness) { h.leave("admins") },
+		"the scope": func(h *harness) {
+			h.cfg.Resources[0].Scopes = h.cfg.Resources[0].Scopes[:1]
+			h.restart()
+		},
+	} {
+		h, c := newGuarded(t, nil), testClients()["native"]
+		held, b := h.newBrowser().tokens(c, asksFor(c, "notes:write", notes)), h.newBrowser()
+		page := b.consentTo(asksFor(c, "notes:write", notes))
+		code := h.newBrowser().code(asksFor(c, "notes:write", notes))
+		lose(h)
+		if got := h.scopeAt(notes, held.access); got != "-" {
+			t.Errorf("%s: introspection: %q", what, got)
+		}
+		if r := h.toToken(c, refreshing(c, held.refresh)); r.status != http.StatusBadRequest {
+			t.Errorf("%s: refresh: %s", what, r)
+		}
+		if r := h.toToken(c, redemption(c, code)); r.status != http.StatusBadRequest {
+			t.Errorf("%s: code: %s", what, r)
+		}
+		if b.submit("decision", "allow"); b.last.status < http.StatusBadRequest || page.status != http.StatusOK {
+			t.Errorf("%s: the page from before: %s", what, b.last)
+		}
 	}
 }
 

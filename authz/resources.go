@@ -151,8 +151,8 @@ func (s *resourceSet) lasting(a storage.Access, at time.Time) storage.Access {
 }
 
 // served returns the part of a that is configured: resources with the scopes that they
-// define. It leaves out a resource that was allowed with scopes and has none any more,
-// because a token without scopes would allow everything there.
+// define. It leaves out a resource that was allowed with scopes of which none is defined any more:
+// a token without scopes is good for operations that nobody decided about.
 func (s *resourceSet) served(a storage.Access) storage.Access {
 	if !slices.ContainsFunc(a, s.servesLess) {
 		return a // in most cases
@@ -160,8 +160,9 @@ func (s *resourceSet) served(a storage.Access) storage.Access {
 	var now storage.Access
 	for _, p := range a {
 		r, known := s.find(p.Resource)
-		if known && (len(p.Scopes) == 0 || len(r.Scopes) > 0) {
-			now = append(now, storage.Permission{Resource: p.Resource, Scopes: r.among(p.Scopes)})
+		scopes := r.among(p.Scopes)
+		if known && (len(p.Scopes) == 0 || len(scopes) > 0) {
+			now = append(now, storage.Permission{Resource: p.Resource, Scopes: scopes})
 		}
 	}
 	return now

@@ -67,6 +67,56 @@ func TestRevokeGrants(t *testing.T) {
 	}
 }
 
+// TestRevokeGrantsForgets: what people decided to be asked no more about is forgotten with the grants
+// of a filter, also where no grant is left to revoke, and nothing else is.
+func TestRevokeGrantsForgets(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		filter admin.GrantFilter
+		left   string
+	}{
+		"everything":                    {admin.GrantFilter{}, ""},
+		"a person":                      {admin.GrantFilter{User: "ada"}, "grace one, grace two"},
+		"a client":                      {admin.GrantFilter{ClientID: "one"}, "ada two, grace two"},
+		"a client of a person":          {admin.GrantFilter{User: "ada", ClientID: "one"}, "ada two, grace one, grace two"},
+		"a resource":                    {admin.GrantFilter{Resource: "https://one.example.com/"}, "ada two, grace two"},
+		"a resource of a person":        {admin.GrantFilter{User: "grace", Resource: "https://two.example.com/"}, "ada one, ada two, grace one"},
+		"a client without the resource": {admin.GrantFilter{ClientID: "one", Resource: "https://two.example.com/"}, "ada one, ada two, grace one, grace two"},
+	} {
+		store, subjects := newStore(t), map[string]string{}
+		for _, person := range []string{"ada", "grace"} {
+			user, err := admin.AddUser(t.Context(), store, person, "correct horse battery")
+			if err != nil {
+				t.Fatal(err)
+			}
+			subjects[person] = user.Subject
+			for _, client := range []string{"one", "two"} {
+				access := storage.Access{{Resource: "https://" + client + ".example.com/"}}
+				c := storage.Consent{Subject: user.Subject, ClientID: client}.With(storage.Remembered{Access: access, At: time.Now()})
+				if err := store.PutConsent(t.Context(), c); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		for _, err := range admin.RevokeGrants(t.Context(), store, tt.filter) {
+			if !errors.Is(err, admin.ErrUnknownClient) {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+		var left []string
+		for _, person := range []string{"ada", "grace"} {
+			for _, client := range []string{"one", "two"} {
+				if _, err := store.Consent(t.Context(), subjects[person], client); err == nil {
+					left = append(left, person+" "+client)
+				}
+			}
+		}
+		if got := strings.Join(left, ", "); got != tt.left {
+			t.Errorf("%s: left are %s; want %s", name, got, tt.left)
+		}
+	}
+}
+
 // TestRevokeGrantsByID: an id without a grant does not keep the others alive.
 func TestRevokeGrantsByID(t *testing.T) {
 	store, ids := storeGrants(t)

@@ -107,7 +107,8 @@ func (g *Gateway) forward(w http.ResponseWriter, r *http.Request) {
 	}
 	if token, ok := middleware.TokenFrom(r.Context()); ok {
 		var err error
-		if v.identity, err = g.identify(token, about); err != nil {
+		v.identify = func() (http.Header, error) { return g.identify(token, about) }
+		if v.identity, err = v.identify(); err != nil {
 			g.log.ErrorContext(r.Context(), "cannot sign an assertion", "error", err)
 			g.refuse(w, r, refusal{status: http.StatusInternalServerError, description: "The gateway failed."})
 			return

@@ -34,6 +34,9 @@ func (o reopening) RoundTrip(r *http.Request) (*http.Response, error) {
 		_, _ = io.CopyN(io.Discard, res.Body, 4<<10) // so that the connection can be used again
 		_ = res.Body.Close()
 		pause = min(2*pause, longestPause)
+		if r, err = visitOf(r.Context()).again(r); err != nil {
+			return nil, err
+		}
 	}
 }
 

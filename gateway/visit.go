@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"maps"
 	"net/http"
 	"net/netip"
 
@@ -13,11 +14,15 @@ type visit struct {
 	rest     []segment     // of its path, below the resource
 	remote   netip.Addr    // the address of the client, from the guard
 	identity http.Header   // the headers with the identity of the caller
+	identify identifier    // makes them
 	body     *arrival.Body // nil without a body
 	streams  bool          // whether the body is forwarded while it arrives
 	answered bool          // whether the upstream gave an answer that can be forwarded
 	whole    bool          // whether there is nothing more to forward
 }
+
+// identifier returns the headers with the identity of the caller of one request.
+type identifier func() (http.Header, error)
 
 type visitKey struct{}
 
@@ -30,6 +35,20 @@ func visitOf(ctx context.Context) *visit {
 // begin returns the request for the guard.
 func (v *visit) begin(r *http.Request) *http.Request {
 	return r.WithContext(context.WithValue(r.Context(), visitKey{}, v))
+}
+
+// again returns a request to the upstream as it is sent once more, with headers of its own about the caller.
+func (v *visit) again(r *http.Request) (*http.Request, error) {
+	if v.identify == nil {
+		return r, nil
+	}
+	own, err := v.identify()
+	if err != nil {
+		return nil, err
+	}
+	out := r.Clone(r.Context())
+	maps.Copy(out.Header, own)
+	return out, nil
 }
 
 // end sends what has arrived of an answer that broke off, with which the proxy panics. Without an

@@ -127,3 +127,45 @@ func TestProofsOutliveTheirSettings(t *testing.T) {
 		challengedBy(t, longer, request(id, 90*time.Second), "DPoP", "invalid_dpop_proof")
 	}
 }
+
+// TestProofsOutliveNonces: a proof that was used stays used when nonces are no longer demanded, and when they are demanded
+// from then on, whichever of its two times counts: that of its nonce, or its own.
+func TestProofsOutliveNonces(t *testing.T) {
+	t.Parallel()
+	issuer := middlewaretest.NewIssuer(t)
+	client := newBound(t, issuer, jose.ES256)
+	keys, err := middleware.NewHandles(make([]byte, 32))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, tt := range map[string]struct {
+		on    bool          // whether nonces are demanded at the first use, and not at the second
+		ahead time.Duration // of the time of the proof, at the first use
+		later time.Duration // when it is used again
+	}{
+		"made for later, without nonces later": {true, 4 * time.Minute, 4 * time.Minute},
+		"made earlier, with nonces later":      {false, -50 * time.Second, 40 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			now := newClock()
+			guard := func(before *middleware.Guard, nonces bool) *middleware.Guard {
+				return newGuard(t, issuer, func(c *middleware.Config) {
+					c.Before, c.Now, c.Sessions, c.DPoP = before, now.Now, keys, middleware.DPoP{Use: middleware.DPoPAccepted, Window: time.Minute, RequireNonce: nonces}
+				})
+			}
+			w := httptest.NewRecorder()
+			guard(nil, true).Protect(http.NotFoundHandler()).ServeHTTP(w, client.request(nil))
+			proof := claims{"nonce": w.Header().Get("DPoP-Nonce"), "iat": now.Now().Add(tt.ahead).Unix()}
+			request := func(id string) *http.Request {
+				proof["jti"] = id
+				return client.request(proof)
+			}
+			first := guard(nil, tt.on)
+			passes(t, first, request("used"))
+			now.Advance(tt.later)
+			next := guard(first, !tt.on)
+			passes(t, next, request("another")) // so that what is over is forgotten
+			challengedBy(t, next, request("used"), "DPoP", "invalid_dpop_proof")
+		})
+	}
+}

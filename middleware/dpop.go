@@ -201,7 +201,7 @@ func (d *dpop) proves(w http.ResponseWriter, r *http.Request, raw string, token 
 	if err := d.covers(w, r, claims.Digest); err != nil {
 		return err
 	}
-	return d.used.use(token, claims.ID, d.now(), made)
+	return d.used.use(token, &claims, d.now(), made)
 }
 
 // isDPoP reports whether the credentials of a request have the scheme DPoP.

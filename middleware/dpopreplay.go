@@ -13,11 +13,12 @@ const proofSlot = 5 * time.Second
 // proofID identifies a proof, or a person, by half of a SHA-256.
 type proofID [sha256.Size / 2]byte
 
-// Proofs remembers proofs of DPoP until they are too old to be accepted, each for up to twice
-// [DPoP.Window], the longest one of the guards that share it, in about 100 bytes. Only proofs with a
-// valid token and a valid signature get there. Nobody may have more proofs there than there is room
-// left, so that one person cannot use up that of others: who comes new finds some. A proof that does
-// not fit is refused with 429, and none is forgotten early.
+// Proofs remembers proofs of DPoP until they are too old to be accepted, with nonces and without, each for
+// up to twice [DPoP.Window], the longest one of the guards that share it, in about 100 bytes. One whose own
+// time is later, which only guards with nonces accept, is kept for as much longer, at most until its token
+// ends. Only proofs with a valid token and a valid signature get there. Nobody may have more proofs there
+// than there is room left, so that one person cannot use up that of others: who comes new finds some. A
+// proof that does not fit is refused with 429, and none is forgotten early.
 type Proofs struct {
 	most int
 
@@ -26,7 +27,7 @@ type Proofs struct {
 	known  time.Time     // of proofs made before, some may be forgotten
 	seen   map[proofID]struct{}
 	held   map[proofID]int       // the number of proofs of each person
-	made   map[int64][]usedProof // by the slot before which they were made
+	made   map[int64][]usedProof // by the slot before which they were made, as late as may count
 	last   int64                 // the slot up to which proofs are forgotten
 }
 
@@ -52,10 +53,10 @@ func (u *Proofs) lasts(window time.Duration, now time.Time) {
 	u.window = window
 }
 
-// use remembers a proof until no guard accepts it. It returns a refusal for one that it remembers
-// already or may have forgotten, and for one that does not fit.
-func (u *Proofs) use(token *Token, jti string, now, made time.Time) error {
-	id, by := idOf(token.bound.key, jti), idOf(token.Issuer, token.Subject)
+// use remembers a proof, of which made is the time that counts, until no guard accepts it. It returns a
+// refusal for one that it remembers already or may have forgotten, and for one that does not fit.
+func (u *Proofs) use(token *Token, proof *proofClaims, now, made time.Time) error {
+	id, by := idOf(token.bound.key, proof.ID), idOf(token.Issuer, token.Subject)
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.clean(now)
@@ -71,9 +72,25 @@ func (u *Proofs) use(token *Token, jti string, now, made time.Time) error {
 	}
 	u.seen[id] = struct{}{}
 	u.held[by]++
-	slot := slotOf(made) + 1 // it was made when this slot begins
+	slot := slotOf(latestOf(token, proof, now, made)) + 1 // it was made when this slot begins
 	u.made[slot] = append(u.made[slot], usedProof{id, by})
 	return nil
+}
+
+// latestOf returns the latest time that can ever count as that of a proof which is used now. A later guard
+// may go by the other one of its two times, and a nonce in it is not from later than now. After the end of
+// its token nobody accepts it.
+func latestOf(token *Token, proof *proofClaims, now, made time.Time) time.Time {
+	out := proof.IssuedAt.Time
+	if end := token.Expiry.Add(token.leeway); out.After(end) {
+		out = end
+	}
+	for _, other := range [...]time.Time{now, made} {
+		if other.After(out) {
+			out = other
+		}
+	}
+	return out
 }
 
 func slotOf(t time.Time) int64 { return t.UnixNano() / int64(proofSlot) }

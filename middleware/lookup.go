@@ -91,17 +91,20 @@ func (i *introspector) turn(ctx context.Context, l *lookup, addr netip.Addr, id 
 	}
 }
 
-// begin reports whether a turn is the one that runs a lookup. It ends a lookup that none can run.
+// begin reports whether a turn is the one that runs a lookup. One that is refused, by the queue or by the
+// budget of its network, leaves it to the others. It ends a lookup that none can run.
 func (i *introspector) begin(l *lookup, addr netip.Addr, id digest, busy error) bool {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	l.turns--
-	switch {
-	case l.begun || busy != nil && l.turns > 0:
+	if l.turns--; l.begun {
 		return false
-	case busy == nil:
-		l.asked = i.issuer.now()
+	}
+	if l.asked = i.issuer.now(); busy == nil {
 		busy = i.budget.take(id, addr, l.asked)
+	}
+	if busy != nil && l.turns > 0 {
+		delete(l.from, fair.Networks(addr)[0]) // the next request from there gets another turn
+		return false
 	}
 	l.begun = true
 	l.ends()

@@ -121,7 +121,7 @@ func (v *gatewayVerb) Run(ctx context.Context, p *program, k *kong.Context) erro
 	defer st.trace(ctx, "gatehouse-gateway")()
 	now := &guarding{
 		program: p, args: k.Args, flags: k.Selected().Flags, plan: plan, warnings: warnings, site: st, counts: st.gatewayCounts(), record: recorded.record(),
-		headers: plan.headers(), asked: map[application]*middleware.Budget{},
+		headers: plan.headers(), asked: map[application]*middleware.Budget{}, proofs: usedProofs{},
 	}
 	if err := now.put(plan); err != nil {
 		return err

@@ -10,9 +10,12 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/go-jose/go-jose/v4"
 
+	"gatehouse.example/gateway"
+	"gatehouse.example/middleware"
 	"gatehouse.example/middleware/middlewaretest"
 )
 
@@ -208,5 +211,66 @@ func TestGatewayResourcesAndProofsAtVerify(t *testing.T) {
 		if got, header := ask(tt.resource, tt.proof); got != tt.want {
 			t.Errorf("%s: %d %v, want %d", tt.what, got, header, tt.want)
 		}
+	}
+}
+
+// TestProofsOfAResourceThatComesBack: a proof that was used stays used where one reload takes its resource out, and a later
+// one adds it again, whatever else is changed in between.
+func TestProofsOfAResourceThatComesBack(t *testing.T) {
+	t.Parallel()
+	b := &bound{t: t, issuer: middlewaretest.NewIssuer(t), key: middlewaretest.NewProofKey(t, jose.ES256)}
+	b.token = b.mint(b.key.Confirmation())
+	upstream := echo(t)
+	text := func(resources ...string) string {
+		out := "dpop: required\nresources:\n"
+		for _, resource := range resources {
+			out += guardedAt(resource, upstream, b.issuer.URL())
+		}
+		return out
+	}
+	r := startReloading(t, "gateway", text(notesURL, filesURL), nil)
+	b.r = r.running
+	used := b.prove(filesURL, "")
+	if status, code, _ := b.send(filesURL, used); status != http.StatusOK {
+		t.Fatalf("a proof: %d %s", status, code)
+	}
+	for step, file := range []string{text(notesURL), strings.Replace(text(notesURL), "required", "off", 1), text(notesURL, filesURL)} {
+		if r.write(t, file); !r.reload(t).Done {
+			t.Fatalf("reload %d is refused", step)
+		}
+	}
+	if status, code, _ := b.send(filesURL, used); status != http.StatusUnauthorized || code != "invalid_dpop_proof" {
+		t.Errorf("the proof again: %d %s", status, code)
+	}
+	if status, code, _ := b.send(filesURL, b.prove(filesURL, "")); status != http.StatusOK {
+		t.Errorf("a new proof: %d %s", status, code)
+	}
+}
+
+// TestMemoriesOfProofsEnd: a memory of a resource that is guarded no more is kept for a day.
+func TestMemoriesOfProofsEnd(t *testing.T) {
+	all, now := usedProofs{}, time.Now()
+	plan := func(resources ...string) *gatewayPlan {
+		out := new(gatewayPlan)
+		for _, resource := range resources {
+			out.configs = append(out.configs, gateway.Config{Guard: middleware.Config{Resource: resource, DPoP: middleware.DPoP{Use: middleware.DPoPAccepted}}})
+		}
+		return out
+	}
+	both := plan(notesURL, filesURL)
+	both.remember(all, now)
+	first := both.configs[1].Guard.DPoP.Proofs
+	for _, step := range []struct {
+		after time.Duration
+		kept  bool
+	}{{time.Hour, true}, {time.Hour + proofsKept, true}, {time.Hour + proofsKept + time.Second, false}} {
+		if plan(notesURL).remember(all, now.Add(step.after)); (all[filesURL] != nil) != step.kept || all[notesURL] == nil {
+			t.Errorf("after %s: %v", step.after, all)
+		}
+	}
+	again := plan(notesURL, filesURL)
+	again.remember(all, now)
+	if again.configs[0].Guard.DPoP.Proofs != both.configs[0].Guard.DPoP.Proofs || again.configs[1].Guard.DPoP.Proofs == first {
+		t.Error("the memories are not those of the resources")
 	}
 }

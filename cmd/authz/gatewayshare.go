@@ -6,8 +6,10 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"time"
 
 	"gatehouse.example/gateway"
+	"gatehouse.example/metadata"
 	"gatehouse.example/middleware"
 )
 
@@ -113,5 +115,42 @@ func (plan *gatewayPlan) countTogether(all map[application]*middleware.Budget) {
 			asked[issuer] = one
 		}
 		plan.configs[i].Guard.Introspection = asked
+	}
+}
+
+// proofsKept is how long a memory of proofs is kept whose resource is guarded no more: longer than access
+// tokens live, without which a proof is worth nothing.
+const proofsKept = 24 * time.Hour
+
+// usedProofs are the memories of proofs that were used, by resource in canonical form.
+type usedProofs map[string]*proofsOf
+
+type proofsOf struct {
+	proofs *middleware.Proofs
+	gone   time.Time // when the resource was guarded last; zero while it is
+}
+
+// remember gives each guard the memory of its resource, also where a plan without that resource was in
+// force in between, and forgets those that have been without a guard for long.
+func (plan *gatewayPlan) remember(all usedProofs, now time.Time) {
+	for name, one := range all {
+		if one.gone.IsZero() {
+			one.gone = now
+		} else if now.Sub(one.gone) > proofsKept {
+			delete(all, name)
+		}
+	}
+	for i := range plan.configs {
+		c := &plan.configs[i].Guard
+		name, err := metadata.Canonical(c.Resource)
+		if err != nil {
+			continue // no guard can be made for it
+		}
+		if all[name] == nil && c.DPoP.Use != middleware.DPoPOff {
+			all[name] = &proofsOf{proofs: middleware.NewProofs(middleware.DefaultProofs)}
+		}
+		if one := all[name]; one != nil {
+			one.gone, c.DPoP.Proofs = time.Time{}, one.proofs
+		}
 	}
 }

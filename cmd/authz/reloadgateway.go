@@ -74,6 +74,7 @@ type guarding struct {
 	headers  int // what the listener takes
 	gate     liveGate
 	asked    map[application]*middleware.Budget
+	proofs   usedProofs
 	files    atomic.Pointer[[]*watched] // of the plan in force
 }
 
@@ -83,6 +84,7 @@ func (v *guarding) put(plan *gatewayPlan) error {
 	plan.trace(v.site.traces)
 	plan.record(v.record)
 	plan.countTogether(v.asked)
+	plan.remember(v.proofs, time.Now())
 	next, err := plan.build(v.site.log)
 	if err != nil {
 		return err

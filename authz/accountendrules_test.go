@@ -150,7 +150,7 @@ func TestEndWhileTheStoreFails(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			h := newHarness(t, setup{}).withDefaultWriteTime()
+			h := newHarness(t, setup{})
 			b, elsewhere := h.newBrowser(), h.newBrowser()
 			held := b.tokens(c, asks(c))
 			b.tokens(c, asks(c))

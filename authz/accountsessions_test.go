@@ -75,7 +75,7 @@ func cookiesOfJar(b *browser) string {
 // are not; and a lost reply is settled by the same write.
 func TestEndOthersWhileTheStoreFails(t *testing.T) {
 	t.Parallel()
-	h := newHarness(t, setup{}).withDefaultWriteTime()
+	h := newHarness(t, setup{})
 	me, other := h.newBrowser(), h.newBrowser()
 	other.account(personName, "/account")
 	page := me.account(personName, "/account/sessions")
@@ -244,7 +244,7 @@ func TestEndRacesRefresh(t *testing.T) {
 // that others are left; repeating it ends them.
 func TestEndAllInParts(t *testing.T) {
 	t.Parallel()
-	h := newHarness(t, setup{}).withDefaultWriteTime()
+	h := newHarness(t, setup{})
 	user, err := h.store.User(t.Context(), personName)
 	if err != nil {
 		t.Fatal(err)

@@ -31,7 +31,6 @@ func TestArrivingMeanwhile(t *testing.T) {
 		"nothing at all": {"none", nil, http.StatusSeeOther},
 	} {
 		p := newAtProvider(t, func(c *authz.Config) { c.Providers[0].Recheck = time.Hour })
-		p.withDefaultWriteTime()
 		p.company.Change(func(a *upstreamtest.Answers) { a.Rotates = true })
 		p.newBrowser().arrive(p.company, "company", asks(c))
 		p.wantLogged(`msg="account made" user=` + adaName + " sub=" + p.user(t, adaName).Subject + " provider=company provider_sub=1")

@@ -143,7 +143,7 @@ func TestFactorIsOfItsPage(t *testing.T) {
 // up nothing of what may fail. What failed does, and then nothing is read for it.
 func TestRightOnesCostNothing(t *testing.T) {
 	t.Parallel()
-	h := newHarness(t, setup{config: behindProxy}).withDefaultWriteTime()
+	h := newHarness(t, setup{config: behindProxy})
 	signed, k := h.withPasskey()
 	known := signed.withoutSession()
 	for range 40 { // more than may fail
@@ -185,7 +185,7 @@ func TestRightOnesCostNothing(t *testing.T) {
 // TestRightCodesCostNothing is the same for codes.
 func TestRightCodesCostNothing(t *testing.T) {
 	t.Parallel()
-	h := newHarness(t, setup{}).withDefaultWriteTime()
+	h := newHarness(t, setup{})
 	_, app, _ := h.withFactor()
 	for range 20 { // more than may fail in that time
 		mustSignIn(t, "a right code", h.atCode().submit("code", app.code()))

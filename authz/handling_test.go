@@ -1,6 +1,7 @@
 package authz_test
 
 import (
+	"context"
 	"net/http"
 	"sync"
 )
@@ -11,6 +12,7 @@ type handling struct {
 	mu    sync.Mutex
 	ended *sync.Cond
 	n     int
+	over  chan struct{} // ends the time of the requests that come, if set
 }
 
 func newHandling() *handling {
@@ -31,6 +33,12 @@ func (h *handling) around(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h.change(1)
 		defer h.change(-1)
+		h.mu.Lock()
+		over := h.over
+		h.mu.Unlock()
+		if over != nil {
+			r = r.WithContext(ending{r.Context(), over})
+		}
 		next.ServeHTTP(w, r)
 	})
 }
@@ -42,4 +50,41 @@ func (h *handling) wait() {
 	for h.n > 0 {
 		h.ended.Wait()
 	}
+}
+
+// limit lets the time of the requests that come end with over, if that is not nil.
+func (h *handling) limit(over chan struct{}) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.over = over
+}
+
+// ending is a context whose time is over when a channel is closed.
+type ending struct {
+	context.Context
+	over chan struct{}
+}
+
+func (e ending) Done() <-chan struct{} { return e.over }
+
+func (e ending) Err() error {
+	select {
+	case <-e.over:
+		return context.DeadlineExceeded
+	default:
+		return nil
+	}
+}
+
+// unanswered makes a request whose first write of a kind of record is done, but the store never says
+// so: it is sent again until the time of the request is over, which is at once. So nothing depends on
+// how fast the machine is.
+func (h *harness) unanswered(kind string, request func() reply) reply {
+	h.t.Helper()
+	lost := &unanswered{kind: kind, over: make(chan struct{})}
+	h.handling.limit(lost.over)
+	h.meter.unanswered.Store(lost)
+	defer h.handling.limit(nil)
+	defer h.meter.unanswered.Store(nil)
+	return request()
 }

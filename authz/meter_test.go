@@ -2,6 +2,7 @@ package authz_test
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -37,6 +38,28 @@ type meter struct {
 	counts        atomic.Int64 // of limits
 	before, after atomic.Pointer[func(op, key string)]
 	failing       atomic.Pointer[string]
+	unanswered    atomic.Pointer[unanswered]
+}
+
+// unanswered is a write that is done and whose reply never comes, however often it is sent again: the
+// first one of a kind of record. The time of whoever waits for it is over with the first attempt.
+type unanswered struct {
+	kind string
+	over chan struct{}
+
+	mu        sync.Mutex
+	operation storage.Version // zero before the first attempt
+}
+
+// loses reports whether the reply of a write that was done is lost.
+func (u *unanswered) loses(put storage.Put) bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.operation == (storage.Version{}) && strings.HasPrefix(put.Key, "gatehouse:"+u.kind+":") {
+		u.operation = put.Operation
+		close(u.over)
+	}
+	return put.Operation == u.operation
 }
 
 // failReads makes reads of records of that kind fail, until it is called with "".
@@ -127,7 +150,11 @@ func (m *meter) Put(ctx context.Context, put storage.Put) (storage.Item, error) 
 		put.Listed = nil
 	}
 	defer m.note("put", put.Key, &m.writes)()
-	return m.Backend.Put(ctx, put)
+	item, err := m.Backend.Put(ctx, put)
+	if u := m.unanswered.Load(); u != nil && u.loses(put) {
+		return storage.Item{}, fmt.Errorf("%w: the reply was lost", storage.ErrUncertain)
+	}
+	return item, err
 }
 
 func (m *meter) Delete(ctx context.Context, key string) error {

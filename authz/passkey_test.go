@@ -233,7 +233,7 @@ func (b *browser) submitAgain() reply {
 // TestPasskeyOutage: while the store does not answer, nobody is signed in, and nothing is half made.
 func TestPasskeyOutage(t *testing.T) {
 	t.Parallel()
-	h := newHarness(t, setup{}).withDefaultWriteTime()
+	h := newHarness(t, setup{})
 	_, k := h.withPasskey()
 	b := h.atSignIn()
 	h.faults.SetDown(true)

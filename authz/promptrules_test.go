@@ -68,7 +68,7 @@ func TestDecidingWhileTheStoreFails(t *testing.T) {
 		"declining": func(b *browser) reply { return b.submit("decision", "deny") },
 		"unticking": func(b *browser) reply { return b.submit("decision", "allow", "scope", "notes:read") },
 	} {
-		h := newHarness(t, setup{}).withDefaultWriteTime()
+		h := newHarness(t, setup{})
 		b := h.newBrowser()
 		b.decide(replaced(asks(c), "scope", "notes:read notes:write"), "always")
 		b.open(h.issuer + "/authorize?" + request.Encode())

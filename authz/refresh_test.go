@@ -186,11 +186,9 @@ func TestRefreshAgainstRevoke(t *testing.T) {
 // time, and the client gets 503. Its retry gets the successor.
 func TestRefreshAfterUncertainty(t *testing.T) {
 	t.Parallel()
-	h, c := newHarness(t, setup{}).withDefaultWriteTime(), testClients()["native"]
+	h, c := newHarness(t, setup{}), testClients()["native"]
 	held := h.tokens(c)
-	h.faults.LoseReplies(1 << 30)
-	mustRefuse(t, h.toToken(c, refreshing(c, held.refresh)), http.StatusServiceUnavailable, "temporarily_unavailable")
-	h.faults.LoseReplies(0)
+	mustRefuse(t, h.unanswered("grant", func() reply { return h.toToken(c, refreshing(c, held.refresh)) }), http.StatusServiceUnavailable, "temporarily_unavailable")
 	again := h.toToken(c, refreshing(c, held.refresh))
 	if again.status != http.StatusOK {
 		t.Fatalf("the retry: %s", again)

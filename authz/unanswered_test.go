@@ -13,12 +13,10 @@ import (
 // ends its family at the second redemption.
 func TestUnansweredCode(t *testing.T) {
 	t.Parallel()
-	h, c := newHarness(t, setup{}).withDefaultWriteTime(), testClients()["native"]
+	h, c := newHarness(t, setup{}), testClients()["native"]
 	b := h.newBrowser()
 	code := b.code(asks(c))
-	h.faults.LoseReplies(1 << 30)
-	mustRefuse(t, h.toToken(c, redemption(c, code)), http.StatusServiceUnavailable, "temporarily_unavailable")
-	h.faults.LoseReplies(0)
+	mustRefuse(t, h.unanswered("grant", func() reply { return h.toToken(c, redemption(c, code)) }), http.StatusServiceUnavailable, "temporarily_unavailable")
 	for range 2 {
 		mustRefuse(t, h.toToken(c, redemption(c, code)), http.StatusBadRequest, "invalid_grant")
 	}
@@ -38,15 +36,13 @@ func TestUnansweredCode(t *testing.T) {
 // when the rotation is on record. A lost rotation is repeated.
 func TestRepeatIsConfirmed(t *testing.T) {
 	t.Parallel()
-	h, c := newHarness(t, setup{}).withDefaultWriteTime(), testClients()["native"]
+	h, c := newHarness(t, setup{}), testClients()["native"]
 	h.faults.SetLineage("one")
 	held := h.tokens(c)
 	g := h.grantOfToken(held.refresh)
 	before := h.item(g.ID)
 	second := h.toToken(c, refreshing(c, held.refresh)).member(t, "refresh_token")
-	h.faults.LoseReplies(1 << 30)
-	mustRefuse(t, h.toToken(c, refreshing(c, held.refresh)), http.StatusServiceUnavailable, "temporarily_unavailable")
-	h.faults.LoseReplies(0)
+	mustRefuse(t, h.unanswered("grant", func() reply { return h.toToken(c, refreshing(c, held.refresh)) }), http.StatusServiceUnavailable, "temporarily_unavailable")
 	if again := h.toToken(c, refreshing(c, held.refresh)); again.member(t, "refresh_token") != second {
 		t.Errorf("another successor: %s", again)
 	}

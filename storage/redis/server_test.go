@@ -28,6 +28,7 @@ import (
 const (
 	openWithin      = 2*time.Second + 500*time.Millisecond
 	operationWithin = time.Second + 500*time.Millisecond
+	slow            = 500 * time.Millisecond // less than a command has, which ends it on a machine that stalls
 )
 
 func TestSingle(t *testing.T) {
@@ -95,23 +96,31 @@ func TestTLS(t *testing.T) {
 	wantNoOpen(t, redis.Options{URL: "rediss://" + plain.Addr()}, "redis:// for a plain connection")
 }
 
-// wantNoOpen checks that Open fails in time, with advice and without the password.
+// wantNoOpen checks that Open fails in time, with advice and without the password. One attempt that was
+// slow may have met a machine that stalls, so there are several; one that fails early has to be right.
 func wantNoOpen(t *testing.T, o redis.Options, advice string) {
 	t.Helper()
-	start := time.Now()
-	b, err := redis.Open(t.Context(), o)
-	if err == nil {
-		b.Close()
-	}
-	if err == nil || !strings.Contains(err.Error(), advice) || !strings.HasPrefix(err.Error(), "storage/redis: ") {
-		t.Errorf("Open returned error %v; want one with %q", err, advice)
+	for left := 4; ; left-- {
+		start := time.Now()
+		b, err := redis.Open(t.Context(), o)
+		took := time.Since(start)
+		if err == nil {
+			b.Close()
+		}
+		if err != nil && strings.Contains(err.Error(), "hunter2") {
+			t.Errorf("the error shows the password: %v", err)
+		}
+		advised := err != nil && strings.Contains(err.Error(), advice) && strings.HasPrefix(err.Error(), "storage/redis: ")
+		switch {
+		case advised && took <= openWithin:
+		case err != nil && took > slow && left > 0:
+			continue
+		case !advised:
+			t.Errorf("Open returned error %v; want one with %q", err, advice)
+		default:
+			t.Errorf("Open took %v to fail with %v", took, err)
+		}
 		return
-	}
-	if took := time.Since(start); took > openWithin {
-		t.Errorf("Open took %v to fail with %v", took, err)
-	}
-	if strings.Contains(err.Error(), "hunter2") {
-		t.Errorf("the error shows the password: %v", err)
 	}
 }
 

@@ -222,12 +222,21 @@ func TestDeadline(t *testing.T) {
 		"Get": func(ctx context.Context) error { _, err := b.Get(ctx, "k"); return err },
 		"Put": func(ctx context.Context) error { return writes(ctx, b)[0].do() },
 	} {
-		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-		start := time.Now()
-		err := call(ctx)
-		cancel()
-		if took := time.Since(start); err == nil || took > 500*time.Millisecond {
-			t.Errorf("%s returned error %v after %v; want an error after 50ms", what, err, took)
+		quickest := time.Hour // of several, because the machine may stall
+		for range 5 {
+			ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+			start := time.Now()
+			err := call(ctx)
+			cancel()
+			if err == nil {
+				t.Fatalf("%s succeeded without an answer", what)
+			}
+			if quickest = min(quickest, time.Since(start)); quickest <= slow {
+				break
+			}
+		}
+		if quickest > slow {
+			t.Errorf("%s returned after %v; want an error after 50ms", what, quickest)
 		}
 	}
 }

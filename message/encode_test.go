@@ -129,10 +129,12 @@ func TestObjectZero(t *testing.T) {
 	}
 }
 
-// TestObjectAmbiguous: Member refuses objects that case-insensitive parsers read differently.
+// TestObjectAmbiguous: Member refuses objects that case-insensitive parsers read differently, and those
+// of which a copy in JavaScript inherits the member.
 func TestObjectAmbiguous(t *testing.T) {
 	for _, in := range []string{
 		`{"name":"list_notes","NAME":"add_note"}`, `{"Name":"add_note","name":"list_notes"}`, `{"NAME":"add_note"}`, `{"n\u0041me":"add_note"}`,
+		`{"__proto__":{"name":"add_note"}}`, `{"\u005f_proto__":{"name":"add_note"},"arguments":{}}`,
 	} {
 		if got, err := object(t, in).Member("name"); err == nil {
 			t.Errorf("%s: %s", in, got)
@@ -140,5 +142,8 @@ func TestObjectAmbiguous(t *testing.T) {
 	}
 	if _, err := object(t, `{"arguments":{},"argumentſ":{}}`).Member("arguments"); err == nil {
 		t.Error("the long s is an s to some")
+	}
+	if got, err := object(t, `{"__proto__":{"name":"add_note"},"name":"list_notes"}`).Member("name"); err != nil || string(got) != `"list_notes"` {
+		t.Errorf("what an object has itself is not inherited: %s, %v", got, err)
 	}
 }

@@ -62,7 +62,7 @@ func ExampleObject_Member() {
 	}
 	_, err = params.Member("name")
 	fmt.Println(err)
-	// Output: message: two members whose names differ only in case: "name"
+	// Output: message: readers differ about a member: "name" is there in another case
 }
 
 func ExampleNewError() {

@@ -13,9 +13,13 @@ import (
 	"gatehouse.example/internal/strictjson"
 )
 
-// ErrAmbiguous reports that an object has a member whose name differs from the requested one in
-// case only. Some parsers take one for the other.
-var ErrAmbiguous = errors.New("message: two members whose names differ only in case")
+// ErrAmbiguous reports that some readers of an object find another value under a name: it has a
+// member whose name differs from it in case only, or the member __proto__, from which an object of
+// JavaScript that was copied inherits what it does not have itself.
+var ErrAmbiguous = errors.New("message: readers differ about a member")
+
+// prototype is the member whose own members a copy inherits in JavaScript.
+const prototype = "__proto__"
 
 // Object is an immutable JSON object, such as the parameters of a request or a result, in its
 // original bytes. It has no duplicate members and only valid UTF-8. The zero Object means that
@@ -74,18 +78,23 @@ func (o Object) Decode(v any) error {
 }
 
 // Member returns the value of the member with exactly this name, nil if there is none. It
-// returns [ErrAmbiguous] if the object has the name in another case as well or instead: a
-// program that decides by a member and forwards the message must not see another value than the
-// receiver.
+// returns [ErrAmbiguous] if the object has the name in another case as well or instead, or has
+// __proto__ instead: a program that decides by a member and forwards the message must not see
+// another value than the receiver.
 func (o Object) Member(name string) (json.RawMessage, error) {
 	var found json.RawMessage
+	inherits := false
 	for other, value := range members(o.text) {
 		switch {
 		case other == name:
 			found = json.RawMessage(value)
 		case strings.EqualFold(other, name):
-			return nil, fmt.Errorf("%w: %q", ErrAmbiguous, name)
+			return nil, fmt.Errorf("%w: %q is there in another case", ErrAmbiguous, name)
 		}
+		inherits = inherits || other == prototype
+	}
+	if found == nil && inherits {
+		return nil, fmt.Errorf("%w: %q may be inherited from %s", ErrAmbiguous, name, prototype)
 	}
 	return found, nil
 }

@@ -42,6 +42,9 @@ func TestMessagesThatNameNothing(t *testing.T) {
 		{"null", "notes:read", `"method":"tools/call","params":{"name":null}`, anything, 400},
 		{"a number", "notes:read", `"method":"resources/read","params":{"uri":1}`, anything, 400},
 		{"in another case", "notes:read", `"method":"tools/call","params":{"Name":"add_note"}`, anything, 400},
+		{"inherited in JavaScript", "notes:read", `"method":"tools/call","params":{"__proto__":{"name":"add_note"}}`, anything, 400},
+		{"a prompt, inherited", "notes:read", `"method":"completion/complete","params":{"ref":{"type":"ref/prompt","__proto__":{"name":"plan"}}}`, anything, 400},
+		{"a filter, inherited", "notes:read", `"method":"subscriptions/listen","params":{"notifications":{"__proto__":{"resourceSubscriptions":["notes://1"]}}}`, anything, 400},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			guard := newGuard(t, issuer, func(c *middleware.Config) { c.Policy = tt.policy })

@@ -134,7 +134,7 @@ func TestKeysWithCertificates(t *testing.T) {
 	s := newSigner(t, "ES256")
 	raw, _ := json.Marshal(s.jwk())
 	key := strings.TrimSuffix(string(raw), "}") + `,"x5c":["AAAA"],"x5t":"x","x5u":"https://169.254.169.254/","key_ops":["verify"],"other":{}}`
-	set := `{"keys":[{"kty":"XYZ","kid":"one"},{"kty":"EC","crv":"P-256","x":"AA","y":"AA","kid":"one"},{"kty":"OKP","crv":"X25519","x":"AAAA","kid":"one"},
+	set := `{"keys":[{"kty":"XYZ","kid":"one"},{"kty":"EC","crv":"P-256","x":"AA","y":"AA","kid":"one"},{"kty":"EC","crv":"secp256k1","x":"AA","y":"AA","kid":"one"},{"kty":"OKP","crv":"X25519","x":"AAAA","kid":"one"},
 		{"kty":"OKP","crv":"Ed25519","x":"AAAA","kid":"one"},{"kty":"RSA","n":"AQAB","e":"AQAB","kid":"one"},{"kty":"RSA","n":"","e":"","kid":"one"},` + key + `]}`
 	client := s.client()
 	client.Metadata.JWKS = json.RawMessage(set)

@@ -117,6 +117,17 @@ func TestKeySets(t *testing.T) {
 	}
 }
 
+func TestKeysOfUnknownKindsAreLeftOut(t *testing.T) {
+	issuer := middlewaretest.NewIssuer(t)
+	key := jose.JSONWebKey{Key: middlewaretest.NewKey(t, jose.ES256), KeyID: "one", Algorithm: string(jose.ES256)}
+	issuer.SetKeys(key)
+	issuer.SetDocument(jwkPath, map[string]any{"keys": []any{
+		map[string]any{"kty": "EC", "crv": "secp256k1", "x": "AA", "y": "AA"}, map[string]any{"kty": "future"}, "text", nil,
+		map[string]any{"kty": "OKP", "crv": "X25519", "x": "AAAA"}, map[string]any{"kty": "RSA", "n": strings.Repeat("_", 1400), "e": "AQAB"}, key.Public(),
+	}})
+	wantStatus(t, newGuard(t, issuer), withToken(issuer.Mint(claims{"aud": resource})), 200)
+}
+
 func TestAlgorithmOfTheKeyBinds(t *testing.T) {
 	issuer := middlewaretest.NewIssuer(t)
 	private := middlewaretest.NewKey(t, jose.RS256)

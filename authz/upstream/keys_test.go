@@ -131,7 +131,8 @@ func TestKeySets(t *testing.T) {
 		fine bool
 	}{
 		"others beside it": {func(right map[string]any) any {
-			return []any{map[string]any{"kty": "oct", "k": "AAAA"}, map[string]any{"kty": "future"}, map[string]any{"kty": "RSA", "n": "3q0", "e": "AQAB"}, "text", right}
+			return []any{map[string]any{"kty": "oct", "k": "AAAA"}, map[string]any{"kty": "future"}, map[string]any{"kty": "EC", "crv": "secp256k1", "x": "AA", "y": "AA"},
+				map[string]any{"kty": "RSA", "n": "3q0", "e": "AQAB"}, "text", right}
 		}, true},
 		"without an alg":    {func(right map[string]any) any { delete(right, "alg"); return []any{right} }, true},
 		"without a kid":     {func(right map[string]any) any { delete(right, "kid"); return []any{right} }, false},

@@ -7,7 +7,7 @@ require (
 	gatehouse.example v0.0.0
 	github.com/auth0/go-jwt-middleware/v2 v2.3.1
 	github.com/coreos/go-oidc/v3 v3.21.0
-	github.com/go-jose/go-jose/v4 v4.1.8
+	github.com/go-jose/go-jose/v4 v4.1.9
 	github.com/modelcontextprotocol/go-sdk v1.8.0
 )
 

@@ -6,6 +6,6 @@ go 1.25.0
 
 require gatehouse.example v0.0.0
 
-require github.com/go-jose/go-jose/v4 v4.1.8 // indirect
+require github.com/go-jose/go-jose/v4 v4.1.9 // indirect
 
 replace gatehouse.example => ../../..

@@ -365,7 +365,7 @@ func TestNewRefusesWhatCannotWork(t *testing.T) {
 		{"statements without keys", "no keys", issuers(dcr.StatementIssuer{Issuer: publisherName})},
 		{"statements with a private key", "not a public", issuers(issuer(publisherName, publisher))},
 		{"statements with a symmetric key", "not a public", issuers(issuer(publisherName, []byte("secret")))},
-		{"statements with a weak key", "not a public", issuers(issuer(publisherName, weak.Public()))},
+		{"statements with a weak key", "no keys that can be used", issuers(issuer(publisherName, weak.Public()))},
 		{"static public client with a secret", "exactly when", static(func(c *storage.Client) {
 			c.Secret, c.Metadata.TokenEndpointAuthMethod = storage.HashSecret("s"), "none"
 		})},

@@ -145,21 +145,36 @@ func TestFewKeysAreTried(t *testing.T) {
 	}
 }
 
-// TestTrustedStatementIssuers: the keys of statement issuers have the same bounds, and New
-// refuses others.
+// TestTrustedStatementIssuers: the keys of statement issuers have the same bounds. New leaves
+// others out, and refuses an issuer with none that can be used, or with a private key.
 func TestTrustedStatementIssuers(t *testing.T) {
+	usable := jose.JSONWebKey{Key: publisher.Public()}
 	for name, test := range bounded {
 		var key jose.JSONWebKey
 		if key.UnmarshalJSON([]byte(test.key)) != nil || len(test.key) > 1000 || name == "cut off it is usual" || name == "as long as the other" {
 			continue // no such key can be configured
 		}
-		_, err := dcr.New(dcr.Config{Store: newFixture(t, nil).store, Endpoint: registerURL, StatementIssuers: []dcr.StatementIssuer{
-			{Issuer: "https://issuer.example.org", Keys: jose.JSONWebKeySet{Keys: []jose.JSONWebKey{key}}},
-		}})
-		if (err == nil) != (test.says == "") || err != nil && !strings.Contains(err.Error(), "RSA key of 2048 to 4096 bits") {
+		if err := trusted(t, key); (err == nil) != (test.says == "") || err != nil && !strings.Contains(err.Error(), "RSA key of 2048 to 4096 bits") {
+			t.Errorf("%s: %v", name, err)
+		}
+		if err := trusted(t, key, usable); err != nil {
+			t.Errorf("%s, beside a usable key: %v", name, err)
+		}
+	}
+	for name, key := range map[string]any{"private": publisher, "symmetric": []byte("a secret of the issuer")} {
+		if err := trusted(t, usable, jose.JSONWebKey{Key: key}); err == nil || !strings.Contains(err.Error(), "not a public key") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
+}
+
+// trusted returns the error of New for an issuer of statements with these keys.
+func trusted(t *testing.T, keys ...jose.JSONWebKey) error {
+	t.Helper()
+	_, err := dcr.New(dcr.Config{Store: newFixture(t, nil).store, Endpoint: registerURL, StatementIssuers: []dcr.StatementIssuer{
+		{Issuer: "https://issuer.example.org", Keys: jose.JSONWebKeySet{Keys: keys}},
+	}})
+	return err
 }
 
 // BenchmarkDearestKey measures the greatest cost of a client's keys for one assertion: five RSA

@@ -18,7 +18,8 @@ import (
 type StatementIssuer struct {
 	// Issuer is the iss claim of the statements, byte for byte.
 	Issuer string
-	// Keys are the public keys that verify them.
+	// Keys are the public keys that verify them. Keys that cannot are left out (RFC 7517
+	// section 5); a private one, or none that can, is an error of [New].
 	Keys jose.JSONWebKeySet
 }
 
@@ -38,15 +39,14 @@ func newStatements(issuers []StatementIssuer) (statements, error) {
 		if _, twice := known[i.Issuer]; twice || i.Issuer == "" {
 			fail("an issuer needs a name, and is configured once")
 		}
-		if len(i.Keys.Keys) == 0 {
-			fail("it has no keys")
+		if slices.ContainsFunc(i.Keys.Keys, func(key jose.JSONWebKey) bool { return key.Key != nil && !key.IsPublic() }) {
+			fail("a key is not a public key: list only the issuer's public keys")
 		}
-		for _, key := range i.Keys.Keys {
-			if len(algorithmsOf(key)) == 0 {
-				fail("a key is not a public P-256, Ed25519 or RSA key of 2048 to 4096 bits with an odd exponent of at most 65537")
-			}
+		usable := slices.DeleteFunc(slices.Clone(i.Keys.Keys), func(key jose.JSONWebKey) bool { return len(algorithmsOf(key)) == 0 })
+		if len(usable) == 0 {
+			fail("it has no keys that can be used: it needs a public P-256 or Ed25519 key, or an RSA key of 2048 to 4096 bits with an odd exponent of at most 65537")
 		}
-		known[i.Issuer] = i.Keys.Keys
+		known[i.Issuer] = usable
 	}
 	return known, errors.Join(errs...)
 }

@@ -117,7 +117,7 @@ func TestStatementInOneLanguage(t *testing.T) {
 	}
 }
 
-// TestStatementAlgorithms: every accepted algorithm is supported.
+// TestStatementAlgorithms: every accepted algorithm is supported, also beside a key of another curve.
 func TestStatementAlgorithms(t *testing.T) {
 	p256, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -127,7 +127,11 @@ func TestStatementAlgorithms(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := newFixture(t, trusting(p256.Public(), large.Public(), publisher.Public()))
+	other, err := ecdsa.GenerateKey(elliptic.P384(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := newFixture(t, trusting(other.Public(), p256.Public(), large.Public(), publisher.Public()))
 	for alg, key := range map[jose.SignatureAlgorithm]crypto.Signer{jose.ES256: p256, jose.RS256: large, jose.PS256: large, jose.EdDSA: publisher} {
 		a := f.post(t, with(`"software_statement":"`+statement(t, alg, key, "", nil)+`"`))
 		if a.status != http.StatusCreated || a.text("software_id") != "notes" {

@@ -2,6 +2,8 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
+	"fmt"
 
 	"github.com/go-jose/go-jose/v4"
 	"github.com/goccy/go-yaml"
@@ -65,14 +67,33 @@ func statementIssuerIn(d *settings.Document, f settings.Field) dcr.StatementIssu
 		d.Fail(f.Line, "an issuer of software statements needs the keys \"issuer\" and \"jwks-file\"")
 		return issuer
 	}
-	var set jose.JSONWebKeySet
 	if text := d.JSONFile(file, "jwks-file"); text != nil && json.Valid(text) {
-		if err := json.Unmarshal(text, &set); err != nil {
-			d.Fail(file.Line, "jwks-file: it is not a JWK set")
+		var err error
+		if issuer.Keys, err = keySet(text); err != nil {
+			d.Fail(file.Line, "jwks-file: %v", err)
 		}
 	}
-	issuer.Keys = set
 	return issuer
+}
+
+// keySet reads a JWK set. Keys of a kind that is not known are left out (RFC 7517 section 5).
+func keySet(text []byte) (set jose.JSONWebKeySet, err error) {
+	var listed struct {
+		Keys []json.RawMessage `json:"keys"`
+	}
+	if json.Unmarshal(text, &listed) != nil {
+		return set, errors.New("it is not a JWK set")
+	}
+	for i, raw := range listed.Keys {
+		var key jose.JSONWebKey
+		switch err := key.UnmarshalJSON(raw); {
+		case err == nil:
+			set.Keys = append(set.Keys, key)
+		case !errors.Is(err, jose.ErrUnsupportedKeyType):
+			return set, fmt.Errorf("keys[%d] is not a JSON Web Key: correct it or take it out", i)
+		}
+	}
+	return set, nil
 }
 
 // describeClients returns clients as a file has them.

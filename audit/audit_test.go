@@ -4,7 +4,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/netip"
+	"os"
 	"reflect"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -95,13 +97,31 @@ func TestNetworks(t *testing.T) {
 	}
 }
 
-// TestKindsAreClosed: every kind is listed once.
+// TestKindsAreClosed: every constant of the type is listed once, and explained to operators.
 func TestKindsAreClosed(t *testing.T) {
-	seen := map[audit.Kind]bool{}
+	source, err := os.ReadFile("audit.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	page, err := os.ReadFile("../docs/operations.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, explained, _ := strings.Cut(string(page), "\n| event | what happened |\n")
+	explained, _, _ = strings.Cut(explained, "\n\n")
+	seen := map[audit.Kind]int{}
 	for _, kind := range audit.Kinds() {
-		if seen[kind] || kind == "" {
-			t.Errorf("the kind %q is listed twice, or empty", kind)
+		seen[kind]++
+	}
+	constants := regexp.MustCompile(`(?m)^\t\w+ +Kind += "(.*)"$`).FindAllStringSubmatch(string(source), -1)
+	for _, constant := range constants {
+		if kind := constant[1]; seen[audit.Kind(kind)] != 1 || kind == "" {
+			t.Errorf("the kind %q is listed %d times in kinds", kind, seen[audit.Kind(kind)])
+		} else if !strings.Contains(explained, "`"+kind+"`") {
+			t.Errorf("docs/operations.md, The audit trail, does not explain the event %s", kind)
 		}
-		seen[kind] = true
+	}
+	if len(constants) != len(audit.Kinds()) {
+		t.Errorf("%d kinds are listed, and audit.go has %d", len(audit.Kinds()), len(constants))
 	}
 }

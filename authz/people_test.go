@@ -91,6 +91,7 @@ func TestDisableEverywhere(t *testing.T) {
 	b.follow()
 	b.submit("username", "writer", "password", personPassword)
 	bobs := b.tokens(clients[0], asks(clients[0]))
+	signedIn := h.signedInAt("/account")
 	if err := admin.DisableUser(t.Context(), h.store, " READER "); err != nil {
 		t.Fatal(err)
 	}
@@ -102,6 +103,9 @@ func TestDisableEverywhere(t *testing.T) {
 	}
 	if !h.active(bobs.access) {
 		t.Error("another person lost their grant")
+	}
+	if r := signedIn.open(h.issuer + "/account"); r.status != http.StatusSeeOther {
+		t.Errorf("the session lives: %s", r)
 	}
 	if err := admin.DisableUser(t.Context(), h.store, personName); err != nil {
 		t.Errorf("a second time: %v", err)

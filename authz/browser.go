@@ -109,7 +109,8 @@ type liveSession struct {
 }
 
 // sessionValid reports whether a session still belongs to the person's current record, which is
-// zero if there is none. A change of the password ends the sessions that began before it.
+// zero if there is none. What counts in [storage.User.SessionEpoch], such as a change of the password,
+// ends the sessions that began before it.
 func sessionValid(user storage.User, session storage.Session) bool {
 	return user.Subject != "" && !user.Disabled && user.Subject == session.Subject && user.SessionEpoch == session.Epoch
 }

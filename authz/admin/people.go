@@ -179,8 +179,8 @@ func FindUser(ctx context.Context, store *storage.Store, name string) (storage.U
 	return user, nil
 }
 
-// DisableUser locks a person out: it ends their sessions and revokes their grants. The error
-// wraps [storage.ErrNotFound] for an unknown name.
+// DisableUser locks a person out: it ends their sessions, revokes their grants, and forgets what they
+// decided to be asked no more about. The error wraps [storage.ErrNotFound] for an unknown name.
 func DisableUser(ctx context.Context, store *storage.Store, name string) error {
 	_, err := disableUser(ctx, store, name)
 	return err

@@ -17,7 +17,7 @@ import (
 )
 
 var (
-	livesMany = flag.Int("lives", 24, "how many random lives TestLives lives")
+	livesMany = flag.Int("lives", 16, "how many random lives TestLives lives")
 	livesSeed = flag.Uint64("lives.seed", 1, "the first of them")
 )
 
@@ -73,7 +73,9 @@ func newLife(t *testing.T, seed uint64) *life {
 		for group := range p.groups {
 			l.must(admin.JoinGroup(t.Context(), l.h.store, group, name))
 		}
-		p.browser = l.h.newBrowser()
+		for range 2 {
+			p.browsers = append(p.browsers, &modelBrowser{browser: l.h.newBrowser(), of: p})
+		}
 	}
 	for _, id := range []string{wiki, tenantPattern} {
 		l.h.add(authz.NewResource{Resource: l.entries[id].configured(id)})
@@ -105,7 +107,8 @@ func (l *life) deeds() []deed {
 	return []deed{
 		// What people do with their browsers (livespeople_test.go).
 		{30, l.authorize}, {12, l.answerLater},
-		{3, l.endApplication}, {3, l.endGrant}, {1, l.endAll}, {2, l.forget}, {3, l.signOut},
+		{3, l.endApplication}, {3, l.endGrant}, {1, l.endAll}, {2, l.forget},
+		{3, l.signOut}, {2, l.endSession}, {2, l.endOtherSessions}, {2, l.changeOwnPassword},
 		// What clients do (livesclients_test.go).
 		{25, l.redeem}, {25, l.refresh}, {2, l.replayCode}, {3, l.replayRefresh}, {2, l.revokeRefresh}, {3, l.revokeAccess}, {3, l.stranger},
 		// What operators do (livesoperators_test.go).
@@ -235,9 +238,12 @@ func (l *life) listsAgree() {
 			l.must(err)
 			states[g.ID] = g.State
 		}
-		live := p.live(l.now())
-		if live {
-			onPage = p.browser.open(l.h.issuer + "/account/applications").buttons("end-application")
+		in := p.signedIn(l.now())
+		for _, w := range in {
+			onPage = w.open(l.h.issuer + "/account/applications").buttons("end-application")
+			if n := len(w.open(l.h.issuer + "/account/sessions").buttons("end")); n != len(in) {
+				l.t.Errorf("the page of %s shows %d sessions, want %d", name, n, len(in))
+			}
 		}
 		for _, g := range l.grants {
 			if g.person != name || g.of != p.incarnation {
@@ -248,7 +254,7 @@ func (l *life) listsAgree() {
 			if alive && state != storage.GrantActive || l.dead(g) && listed && state != storage.GrantRevoked {
 				l.t.Errorf("the operator's list says of a grant of %s and %s that it is %q; is it alive: %t", name, g.client.ID, state, alive)
 			}
-			if live && alive && !slices.Contains(onPage, g.client.ID) {
+			if len(in) > 0 && alive && !slices.Contains(onPage, g.client.ID) {
 				l.t.Errorf("the page of %s does not show %s", name, g.client.ID)
 			}
 		}

@@ -90,17 +90,37 @@ type modelPerson struct {
 	there, disabled bool
 	password        string
 	groups          map[string]bool
-	signedIn        time.Time                // zero if there is no session
-	sessions        int                      // how many there were
 	memory          map[string][]modelMemory // by client
-	browser         *browser
+	browsers        []*modelBrowser
+}
+
+// modelBrowser is one of the browsers of a person.
+type modelBrowser struct {
+	*browser
+	of       *modelPerson
+	signedIn time.Time // zero if there is no session
+	sessions int       // how many there were
+}
+
+func (w *modelBrowser) live(now time.Time) bool {
+	return w.of.canSignIn() && !w.signedIn.IsZero() && now.Before(w.signedIn.Add(2*time.Hour))
+}
+
+// signOut ends the sessions of a person, except that of one browser.
+func (p *modelPerson) signOut(but *modelBrowser) {
+	for _, w := range p.browsers {
+		if w != but {
+			w.signedIn = time.Time{}
+		}
+	}
+}
+
+// signedIn returns the browsers in which the person is signed in.
+func (p *modelPerson) signedIn(now time.Time) []*modelBrowser {
+	return slices.DeleteFunc(slices.Clone(p.browsers), func(w *modelBrowser) bool { return !w.live(now) })
 }
 
 func (p *modelPerson) canSignIn() bool { return p.there && !p.disabled }
-
-func (p *modelPerson) live(now time.Time) bool {
-	return p.canSignIn() && !p.signedIn.IsZero() && now.Before(p.signedIn.Add(2*time.Hour))
-}
 
 // modelMemory is a decision that is remembered.
 type modelMemory struct {
@@ -177,6 +197,7 @@ type modelToken struct {
 // modelPage is a consent page that is open in a browser.
 type modelPage struct {
 	page           reply
+	in             *modelBrowser
 	person         string
 	of, session    int
 	client         testClient

@@ -2,7 +2,6 @@ package authz_test
 
 import (
 	"fmt"
-	"time"
 
 	"gatehouse.example/authz"
 	"gatehouse.example/authz/admin"
@@ -135,7 +134,8 @@ func (l *life) disablePerson() bool {
 	name, p := l.somebody()
 	l.tell("%s is disabled", name)
 	l.must(admin.DisableUser(l.t.Context(), l.h.store, name))
-	p.disabled, p.signedIn = true, time.Time{}
+	p.disabled = true
+	p.signOut(nil)
 	clear(p.memory)
 	return true
 }
@@ -148,7 +148,8 @@ func (l *life) removePerson() bool {
 	l.noticed(admin.RemoveUser(l.t.Context(), l.h.store, name))
 	l.h.addPerson(name)
 	p.incarnation++
-	p.disabled, p.signedIn, p.password = false, time.Time{}, personPassword
+	p.disabled, p.password = false, personPassword
+	p.signOut(nil)
 	clear(p.memory)
 	clear(p.groups)
 	return true
@@ -164,7 +165,7 @@ func (l *life) changePassword() bool {
 	l.tell("%s gets another password", name)
 	p.password = fmt.Sprint("another password ", l.random.Uint32())
 	l.must(admin.SetPassword(l.t.Context(), l.h.store, name, p.password))
-	p.signedIn = time.Time{}
+	p.signOut(nil)
 	return true
 }
 

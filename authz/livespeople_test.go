@@ -1,6 +1,7 @@
 package authz_test
 
 import (
+	"fmt"
 	"maps"
 	"net/http"
 	"net/url"
@@ -42,7 +43,8 @@ func (l *life) request(name string, c testClient) (url.Values, access) {
 }
 
 // expectPage says what comes of an authorization request, and what the person may allow.
-func (l *life) expectPage(p *modelPerson, c testClient, asked access, prompt string, maxAge time.Duration) (string, access) {
+func (l *life) expectPage(w *modelBrowser, c testClient, asked access, prompt string, maxAge time.Duration) (string, access) {
+	p := w.of
 	if !l.clients[c.ID].usable() {
 		return "refused", nil
 	}
@@ -51,7 +53,7 @@ func (l *life) expectPage(p *modelPerson, c testClient, asked access, prompt str
 			return "invalid_target", nil
 		}
 	}
-	fresh := p.live(l.now()) && l.now().Sub(p.signedIn) <= maxAge
+	fresh := w.live(l.now()) && l.now().Sub(w.signedIn) <= maxAge
 	switch {
 	case prompt == "none" && !fresh:
 		return "login_required", nil
@@ -76,6 +78,7 @@ func (l *life) expectPage(p *modelPerson, c testClient, asked access, prompt str
 func (l *life) authorize() bool {
 	l.t.Helper()
 	name, p := l.somebody()
+	w := pick(l.random, p.browsers)
 	c, _ := l.someClient()
 	request, asked := l.request(name, c)
 	prompt, maxAge := pick(l.random, []string{"", "", "", "", "none", "none", "consent", "login", "select_account"}), 24*time.Hour
@@ -87,21 +90,21 @@ func (l *life) authorize() bool {
 		request.Set("max_age", strconv.Itoa(int(maxAge/time.Second)))
 	}
 	l.tell("%s asks %s for %s, prompt %q, max_age %s", c.ID, name, asked, prompt, maxAge)
-	want, offered := l.expectPage(p, c, asked, prompt, maxAge)
-	got := l.follow(p, name, request, prompt == "login" || prompt == "select_account" || l.now().Sub(p.signedIn) > maxAge)
+	want, offered := l.expectPage(w, c, asked, prompt, maxAge)
+	got := l.follow(w, name, request, prompt == "login" || prompt == "select_account" || l.now().Sub(w.signedIn) > maxAge)
 	if l.tell("  %s", got); got != want {
-		l.t.Errorf("%s at a request of %s for %s: got %s, want %s: status %d %s", name, c.ID, asked, got, want, p.browser.last.status, p.browser.last.header.Get("Location"))
+		l.t.Errorf("%s at a request of %s for %s: got %s, want %s: status %d %s", name, c.ID, asked, got, want, w.last.status, w.last.header.Get("Location"))
 		return true
 	}
 	switch got {
 	case "code":
-		l.coded(p.browser.last, name, c, offered)
+		l.coded(w.last, name, c, offered)
 	case "closed":
-		if p.browser.submit("decision", "deny"); l.at(p.browser) != "access_denied" {
-			l.t.Errorf("back from the page that says that nothing is open: %s", p.browser.last)
+		if w.submit("decision", "deny"); l.at(w.browser) != "access_denied" {
+			l.t.Errorf("back from the page that says that nothing is open: %s", w.last)
 		}
 	case "consent":
-		shown := &modelPage{page: p.browser.page, person: name, of: p.incarnation, session: p.sessions, client: c, states: l.clients[c.ID].states, asked: asked, offered: offered, at: l.now()}
+		shown := &modelPage{page: w.page, in: w, person: name, of: p.incarnation, session: w.sessions, client: c, states: l.clients[c.ID].states, asked: asked, offered: offered, at: l.now()}
 		l.mustShow(shown)
 		l.meet(shown)
 	}
@@ -123,20 +126,20 @@ func (l *life) meet(o *modelPage) {
 
 // follow sends a request with the browser of a person and goes on to a page or an answer. A session that
 // counts is not asked to sign in, unless it must.
-func (l *life) follow(p *modelPerson, name string, request url.Values, mustSignIn bool) string {
+func (l *life) follow(w *modelBrowser, name string, request url.Values, mustSignIn bool) string {
 	l.t.Helper()
-	b := p.browser
+	b := w.browser
 	b.open(l.h.issuer + "/authorize?" + request.Encode())
 	for range 6 {
 		switch at := l.at(b); {
 		case at == "follow":
 			b.follow()
-		case at == "sign-in" && p.canSignIn():
-			if p.live(l.now()) && !mustSignIn {
+		case at == "sign-in" && w.of.canSignIn():
+			if w.live(l.now()) && !mustSignIn {
 				l.t.Errorf("the session of %s does not count: %s", name, b.last)
 			}
-			b.submit("username", name, "password", p.password)
-			p.signedIn, p.sessions = l.now(), p.sessions+1
+			b.submit("username", name, "password", w.of.password)
+			w.signedIn, w.sessions = l.now(), w.sessions+1
 		default:
 			return at
 		}
@@ -201,7 +204,7 @@ func (l *life) answerLater() bool {
 func (l *life) counts(o *modelPage) bool {
 	p, client := l.people[o.person], l.clients[o.client.ID]
 	offered := l.mayHave(p, o.asked, o.at)
-	return l.now().Before(o.at.Add(10*time.Minute)) && p.incarnation == o.of && p.live(l.now()) && p.sessions == o.session &&
+	return l.now().Before(o.at.Add(10*time.Minute)) && p.incarnation == o.of && o.in.live(l.now()) && o.in.sessions == o.session &&
 		client.usable() && client.states == o.states && offered.contains(o.offered) && o.offered.contains(offered)
 }
 
@@ -209,7 +212,7 @@ func (l *life) counts(o *modelPage) bool {
 func (l *life) decide(o *modelPage) {
 	l.t.Helper()
 	p, client := l.people[o.person], l.clients[o.client.ID]
-	b := &browser{h: l.h, jar: p.browser.jar, page: o.page}
+	b := &browser{h: l.h, jar: o.in.jar, page: o.page}
 	counts := l.counts(o)
 	if counts && l.random.IntN(8) == 0 {
 		l.tell("  %s declines", o.person)
@@ -252,29 +255,30 @@ func (l *life) coded(answer reply, name string, c testClient, allowed access) {
 	})
 }
 
-// onAccount opens a page of the account of a person who is signed in; the person is nil if nobody is.
-func (l *life) onAccount(path string) (string, *modelPerson, reply) {
+// onAccount opens a page of the account in a browser of a person; there is none if the person is not
+// signed in there.
+func (l *life) onAccount(path string) (string, *modelBrowser, reply) {
 	l.t.Helper()
 	name, p := l.somebody()
-	if !p.live(l.now()) {
+	w := pick(l.random, p.browsers)
+	page := w.open(l.h.issuer + path)
+	if live := w.live(l.now()); live != (page.status == http.StatusOK) {
+		l.t.Errorf("%s is signed in: %t, and %s is %s", name, live, path, page)
+	} else if !live {
 		return "", nil, reply{}
 	}
-	page := p.browser.open(l.h.issuer + path)
-	if page.status != http.StatusOK {
-		l.t.Errorf("%s is signed in, and %s is %s", name, path, page)
-	}
-	return name, p, page
+	return name, w, page
 }
 
 // press presses one of the buttons with a name on a page, and returns its value; "" without any.
-func (l *life) press(p *modelPerson, page reply, path, name string) string {
+func (l *life) press(w *modelBrowser, page reply, path, name string) string {
 	l.t.Helper()
 	values := page.buttons(name)
 	if len(values) == 0 {
 		return ""
 	}
 	value := pick(l.random, values)
-	if answer := p.browser.push(page, path, name, value); answer.status != http.StatusOK {
+	if answer := w.push(page, path, name, value); answer.status != http.StatusOK {
 		l.t.Errorf("%s: %s", name, answer)
 	}
 	return value
@@ -282,24 +286,24 @@ func (l *life) press(p *modelPerson, page reply, path, name string) string {
 
 func (l *life) endApplication() bool {
 	l.t.Helper()
-	name, p, page := l.onAccount("/account/applications")
-	if p == nil {
+	name, w, page := l.onAccount("/account/applications")
+	if w == nil {
 		return false
 	}
-	id := l.press(p, page, "/account/applications", "end-application")
+	id := l.press(w, page, "/account/applications", "end-application")
 	l.tell("%s ends %s", name, id)
 	l.end(func(g *modelGrant) bool { return g.person == name && g.client.ID == id })
-	delete(p.memory, id)
+	delete(w.of.memory, id)
 	return id != ""
 }
 
 func (l *life) endGrant() bool {
 	l.t.Helper()
-	name, p, page := l.onAccount("/account/applications")
-	if p == nil {
+	name, w, page := l.onAccount("/account/applications")
+	if w == nil {
 		return false
 	}
-	id := l.press(p, page, "/account/applications", "end-grant")
+	id := l.press(w, page, "/account/applications", "end-grant")
 	l.tell("%s ends the grant %s", name, id)
 	l.end(func(g *modelGrant) bool { return g.id() == id })
 	return id != ""
@@ -307,37 +311,91 @@ func (l *life) endGrant() bool {
 
 func (l *life) endAll() bool {
 	l.t.Helper()
-	name, p, page := l.onAccount("/account/applications/end-all")
-	if p == nil {
+	name, w, page := l.onAccount("/account/applications/end-all")
+	if w == nil {
 		return false
 	}
 	l.tell("%s ends everything", name)
-	l.press(p, page, "/account/applications/end-all", "end-all")
+	l.press(w, page, "/account/applications/end-all", "end-all")
 	l.end(func(g *modelGrant) bool { return g.person == name })
-	clear(p.memory)
+	clear(w.of.memory)
 	return true
 }
 
 func (l *life) forget() bool {
 	l.t.Helper()
-	name, p, page := l.onAccount("/account/remembered")
-	if p == nil {
+	name, w, page := l.onAccount("/account/remembered")
+	if w == nil {
 		return false
 	}
-	id := l.press(p, page, "/account/remembered", "forget")
+	id := l.press(w, page, "/account/remembered", "forget")
 	l.tell("%s forgets %s", name, id)
-	delete(p.memory, id)
+	delete(w.of.memory, id)
 	return id != ""
 }
 
 func (l *life) signOut() bool {
 	l.t.Helper()
-	name, p, page := l.onAccount("/account")
-	if p == nil {
+	name, w, page := l.onAccount("/account")
+	if w == nil {
 		return false
 	}
 	l.tell("%s signs out", name)
-	l.press(p, page, "/logout", "sign-out")
-	p.signedIn = time.Time{}
+	l.press(w, page, "/logout", "sign-out")
+	w.signedIn = time.Time{}
+	return true
+}
+
+// endSession ends one session, perhaps that of the browser itself.
+func (l *life) endSession() bool {
+	l.t.Helper()
+	name, w, page := l.onAccount("/account/sessions")
+	if w == nil {
+		return false
+	}
+	l.tell("%s ends one session", name)
+	l.press(w, page, "/account/sessions", "end")
+	before := w.of.signedIn(l.now())
+	for _, other := range before {
+		if other.open(l.h.issuer + "/account"); other.last.status != http.StatusOK {
+			other.signedIn = time.Time{}
+		}
+	}
+	if ended := len(before) - len(w.of.signedIn(l.now())); ended != 1 {
+		l.t.Errorf("%d sessions ended with one", ended)
+	}
+	return true
+}
+
+// endOtherSessions signs out everywhere else. This browser goes on under another cookie.
+func (l *life) endOtherSessions() bool {
+	l.t.Helper()
+	name, w, page := l.onAccount("/account/sessions")
+	if w == nil || l.press(w, page, "/account/sessions", "end-others") == "" {
+		return false
+	}
+	l.tell("%s ends all other sessions", name)
+	w.of.signOut(w)
+	w.sessions++
+	return true
+}
+
+// changeOwnPassword signs out everywhere else, too. It needs a sign-in of the last ten minutes.
+func (l *life) changeOwnPassword() bool {
+	l.t.Helper()
+	name, p := l.somebody()
+	w := pick(l.random, p.browsers)
+	if !w.live(l.now()) || l.now().Sub(w.signedIn) >= 10*time.Minute {
+		return false
+	}
+	l.tell("%s chooses another password", name)
+	w.open(l.h.issuer + "/account/password")
+	before := p.password
+	p.password = fmt.Sprint("my own password ", l.random.Uint32())
+	if answer := w.submit("current", before, "new", p.password); answer.status != http.StatusOK {
+		l.t.Errorf("a new password: %s", answer)
+	}
+	p.signOut(w)
+	w.sessions++
 	return true
 }

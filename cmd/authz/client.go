@@ -64,7 +64,7 @@ func (v *clientAdd) Run(ctx context.Context, p *program, k *kong.Context) error 
 	})
 	switch {
 	case errors.Is(err, storage.ErrConflict):
-		return fmt.Errorf("there is already a client with the id %s", wordOf(v.ID))
+		return fmt.Errorf("there is already a client with the id %s: give another --id, or remove that one with authz client rm", wordOf(v.ID))
 	case err != nil:
 		return err
 	case v.JSON:
@@ -182,7 +182,7 @@ func noClient(id string, err error) error {
 	case errors.As(err, &removed):
 		return fmt.Errorf("the client %s was removed at %s: %s", wordOf(id), moment(removed.At.UTC()), removed.Because)
 	case errors.Is(err, storage.ErrNotFound):
-		return fmt.Errorf("there is no client with the id %s", wordOf(id))
+		return fmt.Errorf("there is no client with the id %s: authz client ls lists them", wordOf(id))
 	}
 	return err
 }

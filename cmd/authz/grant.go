@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 	"time"
 
@@ -37,9 +36,9 @@ func (s *grantSettings) filter() admin.GrantFilter {
 func (s *grantSettings) explain(err error) error {
 	switch {
 	case errors.Is(err, admin.ErrUnknownUser):
-		return fmt.Errorf("there is no person with the name %s", wordOf(s.User))
+		return noPerson(s.User)
 	case errors.Is(err, admin.ErrUnknownClient):
-		return fmt.Errorf("there is no client with the id %s", wordOf(s.Client))
+		return noClient(s.Client, storage.ErrNotFound)
 	}
 	return err
 }

@@ -128,7 +128,7 @@ func counted(n int, noun string) string {
 func (r *revocations) unknownIDs() error {
 	errs := make([]error, len(r.unknown))
 	for i, id := range r.unknown {
-		errs[i] = fmt.Errorf("there is no grant with the id %s", wordOf(id))
+		errs[i] = fmt.Errorf("there is no grant with the id %s: authz grant ls lists them", wordOf(id))
 	}
 	return errors.Join(errs...)
 }

@@ -67,7 +67,7 @@ func TestGrantRevoke(t *testing.T) {
 	grants := grant()
 	keys := r.redis.Keys()
 	out, complaint := r.verb(1, r.environ(), "grant", "revoke", "--", grants[0].ID, "AAAAAAAAAAAAAAAAAAAAAA", grants[3].ID)
-	if out != "revoked 2 grants\n" || complaint != "authz: there is no grant with the id AAAAAAAAAAAAAAAAAAAAAA\n" {
+	if out != "revoked 2 grants\n" || complaint != "authz: there is no grant with the id AAAAAAAAAAAAAAAAAAAAAA: authz grant ls lists them\n" {
 		t.Errorf("%s%s", out, complaint)
 	}
 	if now := r.redis.Keys(); !slices.Equal(now, keys) {

@@ -39,7 +39,7 @@ func (v *groupAdd) Run(ctx context.Context, p *program, k *kong.Context) error {
 	group, err := admin.AddGroup(ctx, store, v.Name)
 	switch {
 	case errors.Is(err, storage.ErrConflict):
-		return fmt.Errorf("there is already a group with the name %s", v.Name)
+		return fmt.Errorf("there is already a group with the name %s: let people in with authz group join %[1]s PERSON", v.Name)
 	case err != nil:
 		return err
 	case v.JSON:
@@ -152,15 +152,18 @@ func (v *membershipVerb) change(ctx context.Context, p *program, k *kong.Context
 	return err
 }
 
-// groupError names the group or the person that there is not.
+// groupError names the group or the person that there is not, with the next step. Name is empty for
+// a verb that is about nobody.
 func groupError(err error, group, name string) error {
 	switch {
+	case errors.Is(err, admin.ErrUnknownGroup) && name == "":
+		return fmt.Errorf("there is no group with the name %s in the store: authz group ls lists them", wordOf(group))
 	case errors.Is(err, admin.ErrUnknownGroup):
-		return fmt.Errorf("there is no group with the name %s in the store: make it with authz group add %s", group, group)
+		return fmt.Errorf("there is no group with the name %s in the store: make it with authz group add %[1]s", wordOf(group))
 	case errors.Is(err, admin.ErrUnknownUser):
-		return fmt.Errorf("there is no person with the name %s", name)
+		return noPerson(name)
 	case errors.Is(err, admin.ErrNotMember):
-		return fmt.Errorf("%s is not a member of the group %s", name, group)
+		return fmt.Errorf("%s is not a member of the group %s: authz user show %[1]s prints their groups", wordOf(name), wordOf(group))
 	}
 	return err
 }

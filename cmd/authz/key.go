@@ -112,7 +112,7 @@ func (v *keyRevoke) Run(ctx context.Context, p *program, k *kong.Context) error 
 	active, err := admin.RevokeSigningKey(ctx, store, v.SigningAlgorithm, v.KID)
 	switch {
 	case errors.Is(err, storage.ErrNotFound):
-		return fmt.Errorf("there is no signing key with the id %s", v.KID)
+		return fmt.Errorf("there is no signing key with the id %s: authz key ls lists them", wordOf(v.KID))
 	case err != nil:
 		return err
 	}

@@ -51,7 +51,7 @@ func (v *userAdd) Run(ctx context.Context, p *program, k *kong.Context) error {
 	user, err := admin.AddUser(ctx, store, v.Name, password)
 	switch {
 	case errors.Is(err, storage.ErrConflict):
-		return fmt.Errorf("there is already a person with the name %s", v.Name)
+		return fmt.Errorf("there is already a person with the name %s: authz user passwd sets another password for them", v.Name)
 	case err != nil:
 		return err
 	case v.JSON:
@@ -174,12 +174,17 @@ func (p *program) changeUser(ctx context.Context, k *kong.Context, s *storeSetti
 	err = change(ctx, store, name)
 	switch {
 	case errors.Is(err, storage.ErrNotFound):
-		return fmt.Errorf("there is no person with the name %s", name)
+		return noPerson(name)
 	case err != nil:
 		return err
 	}
 	_, err = fmt.Fprintf(p.stdout, "%s %s\n", done, name)
 	return err
+}
+
+// noPerson is the error for a person that there is not.
+func noPerson(name string) error {
+	return fmt.Errorf("there is no person with the name %s: authz user ls lists them", wordOf(name))
 }
 
 // storeOf sets the settings of a verb and opens the store that they name.

@@ -58,7 +58,7 @@ func (v *userReset) Run(ctx context.Context, p *program, k *kong.Context) error 
 		For: time.Duration(v.For), DropSecondFactor: v.DropSecondFactor, DropPasskeys: v.DropPasskeys,
 	})
 	if errors.Is(err, storage.ErrNotFound) {
-		return fmt.Errorf("there is no person with the name %s", v.Name)
+		return noPerson(v.Name)
 	}
 	if err != nil {
 		return err

@@ -57,7 +57,7 @@ func (v *userShow) Run(ctx context.Context, p *program, k *kong.Context) error {
 	}
 	switch {
 	case errors.Is(err, storage.ErrNotFound):
-		return fmt.Errorf("there is no person with the name %s", wordOf(v.Name))
+		return noPerson(v.Name)
 	case err != nil:
 		return err
 	case v.JSON:

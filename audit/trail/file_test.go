@@ -1,7 +1,10 @@
 package trail_test
 
 import (
+	"bytes"
+	"compress/gzip"
 	"errors"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -100,4 +103,60 @@ func TestHeadBeforeTheFile(t *testing.T) {
 	}
 	p.heads.kept = early
 	p.want("the last file alone", nil)
+}
+
+// TestNoTrail: a file that is no trail is a fault and no chain; one whose first lines are missing is
+// both.
+func TestNoTrail(t *testing.T) {
+	p := newPlace(t)
+	p.whole()
+	_, later, _ := strings.Cut(string(p.read()), "\n")
+	for what, test := range map[string]struct {
+		text   string
+		chains int
+	}{
+		"nothing":                  {"", 0},
+		"a text":                   {"no trail", 0},
+		"lines":                    {"no\ntrail\n", 0},
+		"without its first line":   {later, 1},
+		"lines before those lines": {"no\ntrail\n" + later, 1},
+	} {
+		p.write([]byte(test.text))
+		v, err := trail.Verify(t.Context(), trail.Verifying{Keys: []trail.Key{p.key}}, p.path)
+		if err != nil || len(v.Faults) == 0 || len(v.Chains) != test.chains {
+			t.Errorf("%s: %d chains (want %d), faults %v, %v", what, len(v.Chains), test.chains, v.Faults, err)
+		}
+	}
+}
+
+// TestFilesThatCannotBeRead: an error says once whose it is and which file it is about.
+func TestFilesThatCannotBeRead(t *testing.T) {
+	folder := t.TempDir()
+	var packed bytes.Buffer
+	w := gzip.NewWriter(&packed)
+	_, _ = io.WriteString(w, "no trail")
+	_ = w.Close()
+	short := filepath.Join(folder, "short.gz")
+	if err := os.WriteFile(short, packed.Bytes()[:packed.Len()-8], 0o600); err != nil {
+		t.Fatal(err)
+	}
+	ignore := func(trail.Found) error { return nil }
+	for what, read := range map[string]func(path string) error{
+		"verify": func(path string) error { _, err := trail.Verify(t.Context(), trail.Verifying{}, path); return err },
+		"search": func(path string) error { return trail.Search(trail.Filter{}, []string{path}, ignore) },
+		"trace":  func(path string) error { _, err := trail.Trace("a", []string{path}); return err },
+		"follow": func(path string) error {
+			return trail.Follow(trail.Filter{}, path, 1, func() error { return io.EOF }, func(trail.Line) error { return nil })
+		},
+	} {
+		for path, said := range map[string]string{folder: " is a folder: name the files in it", short: ": line 1: unexpected EOF", folder + "/none": "no such file"} {
+			if path == short && what == "follow" {
+				continue // it reads what grows, which is not compressed
+			}
+			err := read(path)
+			if err == nil || strings.Count(err.Error(), "trail: ") != 1 || strings.Count(err.Error(), path) != 1 || !strings.HasPrefix(err.Error(), "trail: ") || !strings.Contains(err.Error(), said) {
+				t.Errorf("%s %s: %v", what, path, err)
+			}
+		}
+	}
 }

@@ -60,7 +60,7 @@ type follower struct {
 }
 
 func (w *follower) open() error {
-	in, err := os.Open(w.path)
+	in, err := openToRead(w.path)
 	if err != nil {
 		return fmt.Errorf("trail: %w", err)
 	}

@@ -3,6 +3,7 @@ package trail
 import (
 	"compress/gzip"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"strings"
@@ -10,7 +11,7 @@ import (
 
 // openTrail opens a file to read it; one whose name ends with ".gz" was compressed after its rotation.
 func openTrail(path string) (io.ReadCloser, error) {
-	file, err := os.Open(path)
+	file, err := openToRead(path)
 	if err != nil || !strings.HasSuffix(path, ".gz") {
 		return file, err
 	}
@@ -19,6 +20,19 @@ func openTrail(path string) (io.ReadCloser, error) {
 		return nil, errors.Join(&os.PathError{Op: "read", Path: path, Err: err}, file.Close())
 	}
 	return compressed{unpacked, file}, nil
+}
+
+// openToRead opens a file to read it, and no folder, of which a read would only fail.
+func openToRead(path string) (*os.File, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	if info, err := file.Stat(); err == nil && info.IsDir() {
+		_ = file.Close()
+		return nil, fmt.Errorf("%s is a folder: name the files in it", path)
+	}
+	return file, nil
 }
 
 type compressed struct {

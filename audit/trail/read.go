@@ -31,6 +31,9 @@ func Lines(r io.Reader) iter.Seq2[Line, error] {
 			if err == nil && l.err != nil {
 				continue
 			}
+			if err != nil {
+				err = fmt.Errorf("trail: %w", err)
+			}
 			if !yield(l.Line, err) {
 				return
 			}
@@ -46,7 +49,7 @@ func linesOf(r io.Reader) iter.Seq2[placed, error] {
 		for number := 1; ; number++ {
 			raw, err := wholeLine(in)
 			if err != nil && !errors.Is(err, io.EOF) {
-				yield(placed{number: number}, fmt.Errorf("trail: line %d: %w", number, err))
+				yield(placed{number: number}, fmt.Errorf("line %d: %w", number, err))
 				return
 			}
 			if len(raw) == 0 && err != nil {
@@ -83,8 +86,13 @@ func first(path string) (Line, error) {
 		return Line{}, err
 	}
 	defer f.Close()
-	for l, err := range Lines(f) {
-		return l, err
+	for l, err := range linesOf(f) {
+		switch {
+		case err != nil:
+			return Line{}, fmt.Errorf("%s: %w", path, err)
+		case l.err == nil:
+			return l.Line, nil
+		}
 	}
 	return Line{}, errForeign
 }

@@ -11,7 +11,9 @@ func (v *verifier) relate() {
 	for _, s := range v.order {
 		v.checkAfter(s)
 		v.checkPlace(s)
-		v.out.Chains = append(v.out.Chains, s.out)
+		if s.out.Chain != "" || s.out.Lines > 0 { // else it is a file that is no trail, which is a fault
+			v.out.Chains = append(v.out.Chains, s.out)
+		}
 	}
 }
 

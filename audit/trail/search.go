@@ -72,7 +72,7 @@ func each(path string, do func(Line) error) error {
 	var u unread
 	for l, err := range linesOf(in) {
 		if err != nil {
-			return fmt.Errorf("%s: %w", path, err)
+			return fmt.Errorf("trail: %s: %w", path, err)
 		}
 		if u.count(l); l.err != nil {
 			continue

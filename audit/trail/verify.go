@@ -153,7 +153,7 @@ func (v *verifier) read(ctx context.Context, f chainFile) error {
 	s.file, s.out.Files = f.path, append(s.out.Files, f.path)
 	for l, err := range linesOf(in) {
 		if err != nil {
-			return fmt.Errorf("%s: %w", f.path, err)
+			return fmt.Errorf("trail: %s: %w", f.path, err)
 		}
 		v.line(s, l)
 	}

@@ -146,11 +146,14 @@ func (p *program) run(ctx context.Context, args []string) int {
 	if helped {
 		return exitDone
 	}
+	if errors.As(err, new(outputError)) {
+		return p.report(err)
+	}
 	if err != nil {
 		return p.report(usageError{fmt.Errorf("%w\n(authz --help lists the verbs, authz VERB --help the flags)", err)})
 	}
 	p.parsed = parsed
-	return p.report(parsed.Run(p))
+	return p.report(p.runVerb(parsed))
 }
 
 // parser returns a parser with a grammar. It calls exit after it has printed the help.
@@ -160,6 +163,7 @@ func (p *program) parser(ctx context.Context, grammar any, exit func(int)) (*kon
 		kong.Description("An OAuth 2.1 authorization server for servers of the context protocol."),
 		kong.Writers(p.stdout, p.stderr),
 		kong.Exit(exit),
+		kong.Help(printHelp),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, NoExpandSubcommands: true, WrapUpperBound: 100}),
 		kong.BindTo(ctx, (*context.Context)(nil)),
 	)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -361,6 +362,28 @@ func TestWhoMayReload(t *testing.T) {
 	}
 	if asked != 3 {
 		t.Errorf("%d reloads, want 3", asked)
+	}
+	for from, want := range map[string]bool{"192.0.2.7:1": true, "[::ffff:192.0.2.7]:1": true, "192.0.2.8:1": false} { // of 192.0.2.7
+		req := httptest.NewRequest("POST", "/reload", nil)
+		req.RemoteAddr = from
+		req = req.WithContext(context.WithValue(ctx, http.LocalAddrContextKey, &net.TCPAddr{IP: net.IPv4(192, 0, 2, 7), Port: 9090}))
+		if got := fromThisMachine(req); got != want {
+			t.Errorf("from %s at 192.0.2.7: %t", from, got)
+		}
+	}
+}
+
+// TestWhereToReload: an address that listens everywhere is asked on loopback, in its family.
+func TestWhereToReload(t *testing.T) {
+	t.Parallel()
+	for listen, want := range map[string]string{
+		"127.0.0.1:9090": "http://127.0.0.1:9090/reload", "0.0.0.0:9090": "http://127.0.0.1:9090/reload", ":9090": "http://127.0.0.1:9090/reload",
+		"[::]:9090": "http://[::1]:9090/reload", "192.0.2.7:9090": "http://192.0.2.7:9090/reload", "localhost:9090": "http://localhost:9090/reload",
+		"off": "", "127.0.0.1:0": "", "127.0.0.1": "",
+	} {
+		if url, why := (&reloadVerb{AdminListen: listen}).url(); url != want || (why == "") != (want != "") {
+			t.Errorf("%s: %q, %q", listen, url, why)
+		}
 	}
 }
 

@@ -61,3 +61,35 @@ func TestGroupWords(t *testing.T) {
 		t.Errorf("none: %q", got)
 	}
 }
+
+// TestWaysOfPeople: each way to sign in is a line, and somebody who has none is told how to get one.
+func TestWaysOfPeople(t *testing.T) {
+	t.Parallel()
+	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	for want, r := range map[string]admin.Profile{
+		"password": {Password: true},
+		"second factor, since 2026-01-02T03:04:05Z, 1 recovery code left": {SecondFactor: &admin.SecondFactor{Created: at, RecoveryCodes: 1}},
+		`passkey "Phone", since 2026-01-02T03:04:05Z, last used -`:        {Passkeys: []admin.Passkey{{Name: "Phone", Created: at}}},
+		"one-time link, until 2026-01-02T03:04:05Z":                       {LinkExpires: at},
+		"- (nothing: authz user reset makes a one-time link)":             {},
+	} {
+		if got := waysOf(r); len(got) != 1 || got[0] != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
+// TestUserLine: the line of a person has what a list is read for.
+func TestUserLine(t *testing.T) {
+	t.Parallel()
+	company := []admin.Identity{{Provider: "company", Handle: "ada@example.com", Groups: []string{"staff"}}}
+	for want, r := range map[string]admin.User{
+		"ada\tactive\t-\ts\tcompany:ada@example.com\tadmins company/staff": {Name: "ada", Subject: "s", Identities: company, Groups: []string{"admins"}},
+		"ada\tinvited\t-\ts\t-\t-":  {Name: "ada", Subject: "s", Invited: true},
+		"ada\tdisabled\t-\ts\t-\t-": {Name: "ada", Subject: "s", Invited: true, Disabled: true},
+	} {
+		if got := userLine(r); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}

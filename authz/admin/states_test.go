@@ -103,6 +103,64 @@ func TestLinks(t *testing.T) {
 			t.Errorf("%+v: %+v, %v", step.link, now, err)
 		}
 	}
+	if _, err := admin.Reset(ctx, store, "ada", admin.Link{For: time.Second}); !errors.Is(err, admin.ErrLinkTime) {
+		t.Errorf("a reset for a second: %v", err)
+	}
+	if now, err := admin.FindUser(ctx, store, "ada"); err != nil || int64(now.SessionEpoch) != 3 || now.Invitation == nil {
+		t.Errorf("after a reset that was refused: %+v, %v", now, err)
+	}
+}
+
+// TestPasswordsOfPeople: a name or a password that is refused stores nothing, and another password
+// ends the one before, the sessions and the link.
+func TestPasswordsOfPeople(t *testing.T) {
+	store, ctx := newStore(t), t.Context()
+	for name, test := range map[string]struct {
+		name, password string
+		want           error
+	}{
+		"no password":   {"ben", "", admin.ErrPassword},
+		"a long one":    {"ben", string(make([]byte, 1025)), admin.ErrPassword},
+		"no name":       {"", "correct horse battery", admin.ErrUserName},
+		"of a provider": {"company/ben", "correct horse battery", admin.ErrUserName},
+		"of two words":  {"ben ben", "correct horse battery", admin.ErrUserName},
+	} {
+		if _, err := admin.AddUser(ctx, store, test.name, test.password); !errors.Is(err, test.want) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	for u, err := range admin.Users(ctx, store) {
+		t.Errorf("somebody was added: %+v, %v", u, err)
+	}
+	if _, err := admin.Invite(ctx, store, "ada", admin.Link{For: time.Hour}); err != nil {
+		t.Fatal(err)
+	}
+	if p, err := admin.ProfileOf(ctx, store, "ada", 1); err != nil || p.Password || p.LinkExpires.IsZero() {
+		t.Errorf("invited: %+v, %v", p, err)
+	}
+	for i, password := range []string{"correct horse battery", "another horse"} {
+		if err := admin.SetPassword(ctx, store, "Ada", password); err != nil {
+			t.Fatal(err)
+		}
+		now, err := admin.FindUser(ctx, store, "ada")
+		if err != nil || now.Invitation != nil || int(now.SessionEpoch) != i+1 {
+			t.Errorf("%s: %+v, %v", password, now, err)
+		}
+	}
+	if err := admin.SetPassword(ctx, store, "ada", ""); !errors.Is(err, admin.ErrPassword) {
+		t.Errorf("no password: %v", err)
+	}
+	for password, want := range map[string]bool{"another horse": true, "correct horse battery": false, "": false} {
+		if is, err := admin.HasPassword(ctx, store, "ada", password); err != nil || is != want {
+			t.Errorf("%q: %t, %v", password, is, err)
+		}
+	}
+	if is, err := admin.HasPassword(ctx, store, "nobody", "another horse"); is || !errors.Is(err, storage.ErrNotFound) {
+		t.Errorf("nobody: %t, %v", is, err)
+	}
+	if p, err := admin.ProfileOf(ctx, store, "ada", 1); err != nil || !p.Password || !p.LinkExpires.IsZero() {
+		t.Errorf("with a password: %+v, %v", p, err)
+	}
 }
 
 // TestProfileOfWhatEnds: a link that has ended is none, a session ends when its idle time does if that is

@@ -63,7 +63,7 @@ func TestAuditVerify(t *testing.T) {
 	verify("--master-keys KEY DIR/keyed", exitUsage, "issuer is not set: the key of an audit trail is made from the master key and the issuer")
 	verify("--master-keys KEY --issuer ISSUER DIR/keyed", 0, "under a key", "!fault")
 	verify("--master-keys OTHER,KEY --issuer ISSUER DIR/keyed", 0, "under a key")
-	verify("--master-keys OTHER --issuer ISSUER DIR/keyed", exitRefused, "which was not given", "1 fault in the audit trail")
+	verify("--master-keys OTHER --issuer ISSUER DIR/keyed", exitRefused, "which was not given", "1 fault in the audit trail", "!and 0 more")
 	verify("--master-keys KEY --issuer ISSUER DIR/plain", exitRefused, "have no key: they show accidents only")
 	verify("--audit-key short DIR/keyed", exitRefused, "audit-key")
 	verify("--config DIR/none DIR/plain", exitRefused, "/none")
@@ -91,5 +91,6 @@ func TestAuditVerify(t *testing.T) {
 	write(t, state, filepath.Base(file), "no store")
 	verify("--master-keys KEY --issuer ISSUER DIR/keyed", exitRefused, file, "(--no-head does without the store)")
 	verify("--master-keys KEY --issuer ISSUER --no-head DIR/keyed", 0, "under a key")
+	verify("--master-keys KEY --issuer ISSUER --store embedded: DIR/keyed", 0, "under a key") // the one that is named, which nobody else can open
 	verify("DIR/plain", 0, "without a key")
 }

@@ -84,7 +84,7 @@ func (p *program) runVerb(parsed *kong.Context) error {
 	p.stdout = out
 	err := parsed.Run(p)
 	argument := ""
-	if verb := parsed.Selected(); verb != nil && len(verb.Positional) > 0 {
+	if verb := parsed.Selected(); len(verb.Positional) > 0 {
 		argument = fmt.Sprint(verb.Positional[0].Target.Interface())
 	}
 	return out.complete(what, argument, err)

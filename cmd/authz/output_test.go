@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -71,6 +72,13 @@ func TestLostOutput(t *testing.T) {
 		if want := "authz: " + errFullDisk.Error() + "\n" + test.want; status != exitRefused || said != want {
 			t.Errorf("%s: exit status %d, want %d\n got %s\nwant %s", test.args, status, exitRefused, said, want)
 		}
+	}
+	room := &tellingOutput{Writer: &fullDisk{}} // a disk that has room again later
+	_, err := room.Write([]byte("lost"))
+	room.Writer = io.Discard
+	_, later := room.Write([]byte("kept"))
+	if got := room.complete(act{verb: "store copy"}, "", nil); !errors.Is(err, errFullDisk) || later != nil || got == nil || "authz: "+strings.ReplaceAll(got.Error(), errFullDisk.Error()+"\n", "") != changed {
+		t.Errorf("a part was lost: %v, then %v: %v", err, later, got)
 	}
 	for args, want := range map[string]string{
 		"user add ada --password-file " + password: "there is already a person with the name ada", // it was stored

@@ -13,6 +13,7 @@ import (
 
 	"gatehouse.example/cmd/authz/internal/settings"
 	"gatehouse.example/storage"
+	"gatehouse.example/storage/transfer"
 )
 
 // move is a store that moves from place to place.
@@ -158,5 +159,35 @@ func TestStoreCopyRefused(t *testing.T) {
 	}
 	for _, url := range []string{"file:" + path, used, empty} {
 		m.verb(0, m.environ(url), "user", "ls")
+	}
+}
+
+// TestStoreCopyProblems: an error of a copy that began has the store that it is about and the next step;
+// of one that marked the stores also how to go on.
+func TestStoreCopyProblems(t *testing.T) {
+	t.Parallel()
+	from, to := transfer.Side{Name: "file:old"}, transfer.Side{Name: "redis://new"}
+	const goOn = "\nthe copy is not finished, and servers refuse both stores: run the same command again to go on, or give it up with authz store copy --undo --from file:old"
+	for _, test := range []struct {
+		err  error
+		want string
+	}{
+		{transfer.ErrDiffers, "another program wrote to one of the stores during the copy: stop it, empty redis://new and run this again: "},
+		{storage.ErrFull, "redis://new has no more room: "},
+		{errListless, "no lists"},
+	} {
+		for marked, end := range map[bool]string{false: "", true: goOn} {
+			got := (&storeCopy{}).problem(from, to, transfer.Summary{Marked: marked}, test.err)
+			if !errors.Is(got, test.err) || !strings.HasPrefix(got.Error(), test.want) || strings.HasSuffix(got.Error(), goOn) != (end != "") {
+				t.Errorf("%v, marked %t: %v", test.err, marked, got)
+			}
+		}
+	}
+	s := transfer.Summary{Unverified: 2}
+	if said := surveySentences(from, to, s); !strings.Contains(said, "2 records cannot be verified with the master keys and the issuer that were given") {
+		t.Errorf("records that cannot be verified: %s", said)
+	}
+	if s.Unverified = 0; strings.Contains(surveySentences(from, to, s), "verified") {
+		t.Error("it speaks of records that cannot be verified, and there are none")
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -186,4 +187,32 @@ func TestLongIndex(t *testing.T) {
 func atoi(s string) (n int) {
 	_, _ = fmt.Sscanf(s, "%06d", &n)
 	return n
+}
+
+// TestLongKeys: the longest key that is taken can have a lifetime too, and the item ends; a longer one,
+// and none, is refused before anything is written, also to its lists.
+func TestLongKeys(t *testing.T) {
+	w := newWatch()
+	b := w.open(t, memory(t))
+	defer b.Close()
+	const longest = 32768 - 8 // bbolt's greatest key, and a time before it
+	for length, taken := range map[int]bool{0: false, 1: true, longest: true, longest + 1: false, 32768: false} {
+		for _, ttl := range []time.Duration{0, time.Minute} {
+			index := fmt.Sprint("of ", length, ttl)
+			put := storage.Put{
+				Key: strings.Repeat("k", length), Data: []byte("data"), Operation: storage.Version{1}, TTL: ttl,
+				Listed: []storage.Listing{{Index: index, Entry: "entry"}},
+			}
+			_, err := b.Put(t.Context(), put)
+			n, lenErr := b.IndexLen(t.Context(), index)
+			if (err == nil) != taken || lenErr != nil || (n == 1) != taken {
+				t.Errorf("a key of %d bytes for %s: %v; %d entries, %v", length, ttl, err, n, lenErr)
+			}
+			if taken {
+				if err := b.Delete(t.Context(), put.Key); err != nil {
+					t.Errorf("a key of %d bytes is not deleted: %v", length, err)
+				}
+			}
+		}
+	}
 }

@@ -49,7 +49,7 @@ func (r *round) pages(ctx context.Context) error {
 
 func (r *round) query() upstream.Query {
 	c := r.progress.Crawl
-	q := upstream.Query{UpdatedSince: c.Since, IncludeDeleted: c.Report.Mode == ModeFull, Cursor: c.Cursor}
+	q := upstream.Query{UpdatedSince: c.Since, IncludeDeleted: c.Report.Mode == ModeFull, Cursor: c.Cursor, PagesBefore: c.Report.Pages}
 	if c.Cursor == "" && !r.options.fresh() && r.progress.Tag != "" && r.progress.TagOf == c.queryKey() {
 		q.IfNoneMatch = r.progress.Tag
 	}

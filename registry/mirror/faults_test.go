@@ -285,6 +285,42 @@ func TestLoopAcrossFaults(t *testing.T) {
 	}
 }
 
+// A list that never ends is given up after the pages of one crawl, even if requests fail or the
+// process restarts in between.
+func TestEndlessAcrossFaults(t *testing.T) {
+	var n atomic.Int64
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch i := n.Add(1); {
+		case i > 100:
+			w.WriteHeader(http.StatusForbidden)
+		case i%2 == 0:
+			w.WriteHeader(http.StatusInternalServerError)
+		default:
+			fmt.Fprintf(w, `{"servers":[{"server":%s}],"metadata":{"nextCursor":"%d"}}`, registrytest.Record("com.example/notes", "1.0.0"), i)
+		}
+	}))
+	t.Cleanup(server.Close)
+	m := newFixture(t)
+	bounded := func(c *mirror.Config) { c.Client = newClient(t, upstream.Config{Base: server.URL, MaxPages: 12}) }
+	ctx, stop := context.WithCancel(t.Context())
+	m.restart(func(c *mirror.Config) {
+		bounded(c)
+		c.Progress = func(r mirror.Report) {
+			if r.Pages == 5 {
+				stop()
+			}
+		}
+	})
+	if _, err := m.keeper.SyncWith(ctx, mirror.SyncOptions{}); !errors.Is(err, context.Canceled) {
+		t.Fatal(err)
+	}
+	m.restart(bounded)
+	report, err := m.fails()
+	if !errors.Is(err, upstream.ErrEndless) || !report.Resumed || report.Pages != 12 || m.status().Running != nil {
+		t.Errorf("after %d requests: %v %+v", n.Load(), err, report)
+	}
+}
+
 // A registry may empty the record of a deleted version. The mirror applies the deletion although
 // the record is invalid.
 func TestDeletedAndErased(t *testing.T) {

@@ -31,6 +31,9 @@ type Query struct {
 	IncludeDeleted bool
 	// Cursor is the Next of a page. The list then continues behind that page.
 	Cursor string
+	// PagesBefore is the number of pages that were read of the list before Cursor. They count
+	// towards Config.MaxPages, so that a list which fails between its pages ends as well.
+	PagesBefore int
 	// IfNoneMatch is the ETag of an earlier first page. If the first page is unchanged, the
 	// crawl ends with [ErrNotModified]. Further pages may have changed nevertheless.
 	IfNoneMatch string
@@ -60,7 +63,7 @@ type Page struct {
 // Page: an [*AnswerError], [ErrNotModified], [ErrRedirect], [ErrTooLarge], [ErrEndless],
 // [ErrAnswer], or an error of the connection.
 func (c *Client) Items(ctx context.Context, q Query) iter.Seq2[Page, error] {
-	return c.pages(ctx, crawl{path: "/servers", query: q.values(c.pageSize), list: true, cursor: q.Cursor, ifNoneMatch: q.IfNoneMatch})
+	return c.pages(ctx, crawl{path: "/servers", query: q.values(c.pageSize), list: true, cursor: q.Cursor, pages: q.PagesBefore, ifNoneMatch: q.IfNoneMatch})
 }
 
 // pages yields the pages of a list up to its end.

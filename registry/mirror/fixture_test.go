@@ -163,6 +163,23 @@ func (m *fixture) status() mirror.Status {
 	return s
 }
 
+// lose removes every record from the store, as a store without persistence does when it restarts.
+func (m *fixture) lose() {
+	m.Helper()
+	for cursor, more := "", true; more; more = cursor != "" {
+		keys, next, err := m.faults.Scan(m.Context(), "", cursor, 100)
+		if err != nil {
+			m.Fatal(err)
+		}
+		for _, key := range keys {
+			if err := m.faults.Delete(m.Context(), key); err != nil {
+				m.Fatal(err)
+			}
+		}
+		cursor = next
+	}
+}
+
 // rows returns the rows of a query, by name and version.
 func (m *fixture) rows(q catalogue.Query) map[string]catalogue.Entry {
 	m.Helper()

@@ -149,7 +149,8 @@ func (m *Mirror) step(ctx context.Context) time.Duration {
 		return m.c.Look
 	}
 	wait := m.untilDue(p)
-	writeDue := m.ownChanged() || st.CursorKey != nil && !st.ByAge // the second: a catalogue of an earlier release
+	lost := m.c.Own != nil && p.OwnDigest == ""
+	writeDue := m.ownChanged() || lost || st.CursorKey != nil && !st.ByAge // the last: a catalogue of an earlier release
 	if st.Leased || wait > 0 && !writeDue || m.backingOff() {
 		return min(max(wait, time.Second), m.c.Look)
 	}

@@ -338,6 +338,39 @@ func TestRunLooks(t *testing.T) {
 	}
 }
 
+// A registry without an upstream publishes its own servers again when the store has lost them,
+// and not while the store has them.
+func TestRunAfterLoss(t *testing.T) {
+	m := newFixture(t)
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	own := ownItems(t, registry.OwnServer{Name: "com.example/notes", URL: "https://notes.example.com/mcp"})
+	var at [3]uint64 // the last commit at each look
+	looks := 0
+	m.restart(func(c *mirror.Config) {
+		c.Client, c.Own = nil, func() []registry.Item { return own }
+		c.Wait = func(ctx context.Context, d time.Duration) error {
+			m.later(d)
+			switch looks++; looks {
+			case 5, 10:
+				at[looks/5-1] = m.status().Committed
+			case 11:
+				m.lose()
+			case 20:
+				at[2] = m.status().Committed
+				stop()
+			}
+			return ctx.Err()
+		}
+	})
+	if err := m.keeper.Run(ctx); err != nil {
+		t.Error(err)
+	}
+	if got := m.listed(); !slices.Equal(got, []string{"com.example/notes 1.0.0"}) || at[0] == 0 || at[0] != at[1] || at[2] == 0 {
+		t.Errorf("%v, commits %v\n%s", got, at, m.logs)
+	}
+}
+
 type transport func(*http.Request) (*http.Response, error)
 
 func (t transport) RoundTrip(r *http.Request) (*http.Response, error) { return t(r) }

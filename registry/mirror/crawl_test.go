@@ -179,6 +179,26 @@ func TestOverlap(t *testing.T) {
 	}
 }
 
+// A clock of the upstream at the beginning of time keeps no later increment from being read.
+func TestOverlapBeforeTheFirstYear(t *testing.T) {
+	for _, at := range []time.Time{time.Date(0, 1, 1, 0, 0, 0, 0, time.UTC), time.Date(1, 1, 1, 0, 0, 1, 0, time.UTC)} {
+		m := newFixture(t)
+		m.upstream.SetClock(func() time.Time { return at })
+		m.upstream.Fill(3)
+		m.sync(mirror.SyncOptions{})
+		m.upstream.SetClock(m.clock.Now)
+		m.upstream.Add("com.example/server-000004", "1.0.0")
+		if report := m.sync(mirror.SyncOptions{}); !slices.Contains(m.listed(), "com.example/server-000004 1.0.0") {
+			t.Errorf("%s: %+v", at, report)
+		}
+		for _, asked := range m.asked() {
+			if u, err := url.Parse(asked); err != nil || strings.HasPrefix(u.Query().Get("updated_since"), "0") {
+				t.Errorf("%s: %s: registries refuse such a year", at, asked)
+			}
+		}
+	}
+}
+
 // A change on a page that the crawl has passed arrives with the next increment.
 func TestChangeBehindTheCrawl(t *testing.T) {
 	m := newFixture(t)

@@ -110,6 +110,10 @@ func (r *round) fullIsDue() bool {
 	return !r.c.Now().Before(p.Full.Ended.Add(interval))
 }
 
+// firstUpdate is before all updates of all registries. An earlier time, from an upstream with a wrong
+// clock, might not be written in RFC 3339.
+var firstUpdate = time.Unix(0, 0).UTC()
+
 // start begins a new crawl.
 func (r *round) start(mode Mode) {
 	now := r.c.Now().UTC()
@@ -117,7 +121,7 @@ func (r *round) start(mode Mode) {
 	if mode == ModeFull {
 		r.progress.FullDue = false
 	} else {
-		c.Since = r.progress.Watermark.Add(-r.c.Overlap)
+		c.Since = later(r.progress.Watermark.Add(-r.c.Overlap), firstUpdate)
 	}
 	r.progress.Crawl, r.report = c, &c.Report
 	r.uninterrupted, r.seed, r.seen, r.conflicts, r.newlyVisible = true, maphash.MakeSeed(), map[uint64]struct{}{}, map[string]bool{}, 0

@@ -23,13 +23,13 @@ func (r *round) commit(ctx context.Context, changes []change) error {
 	for _, c := range changes {
 		r.progress.count(c)
 	}
-	progress, err := json.Marshal(r.progress)
-	if err != nil {
-		return fmt.Errorf("registry/mirror: %w", err)
-	}
 	return r.writeInParts(ctx, changes, func(entries []entry, last bool) error {
 		if !last {
 			return r.write(ctx, entries, nil)
+		}
+		progress, err := json.Marshal(r.progress)
+		if err != nil {
+			return fmt.Errorf("registry/mirror: %w", err)
 		}
 		return r.write(ctx, entries, progress)
 	})
@@ -58,10 +58,12 @@ func (r *round) retry(ctx context.Context, do func() error) (err error) {
 }
 
 // writeInParts divides changes into parts within the limits of a commit, loads the missing
-// records and writes the parts.
+// records and writes the parts. Each part has an update time of its own: a reader may have read the
+// updates up to that of the part before.
 func (r *round) writeInParts(ctx context.Context, changes []change, write func([]entry, bool) error) error {
 	var part []entry
 	bytes := 0
+	whole := r.progress.Stamp
 	for _, c := range changes {
 		e := c.entry
 		err := r.retry(ctx, func() error { return r.loadRecord(ctx, &e) })
@@ -72,7 +74,11 @@ func (r *round) writeInParts(ctx context.Context, changes []change, write func([
 			if err := write(part, false); err != nil {
 				return err
 			}
-			part, bytes = nil, 0
+			part, bytes, r.next = nil, 0, recent{}
+			r.progress.stamp(r.c.Now())
+		}
+		if e.Updated.Equal(whole) {
+			e.Updated = r.progress.Stamp
 		}
 		part, bytes = append(part, e), bytes+len(e.Server)+len(e.Meta)
 	}

@@ -322,32 +322,6 @@ func TestAnotherUpstream(t *testing.T) {
 	}
 }
 
-// Update times increase with each commit, independently of the clock and the upstream, so a
-// client that requests updates misses none.
-func TestUpdatesRise(t *testing.T) {
-	m := newFixture(t)
-	m.upstream.Fill(35)
-	m.sync(mirror.SyncOptions{})
-	newest := func() (at time.Time) {
-		for _, e := range m.rows(catalogue.Query{Deleted: true}) {
-			if e.Updated.After(at) {
-				at = e.Updated
-			}
-		}
-		return at
-	}
-	for i := range 5 {
-		before := newest()
-		m.later(-time.Hour)
-		m.upstream.Add("com.example/added", fmt.Sprintf("1.0.%d", i))
-		m.sync(mirror.SyncOptions{})
-		changed := m.rows(catalogue.Query{Since: before, Deleted: true})
-		if want := min(i+1, 2); len(changed) != want {
-			t.Errorf("%d rows were updated since, want %d", len(changed), want)
-		}
-	}
-}
-
 // A mirror of a mirror has the same rows, although the two request updates at different times
 // and their clocks differ.
 func TestMirrorOfMirror(t *testing.T) {

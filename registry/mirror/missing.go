@@ -89,7 +89,8 @@ func (r *round) findMissing(ctx context.Context) (missing []rowName, held int, e
 	return missing, held, nil
 }
 
-// remove deletes the missing rows and commits the changes in steps. The rows of one server must
+// remove deletes the missing rows and commits the changes in steps, each with an update time of its
+// own. The rows of one server must
 // be next to each other.
 func (r *round) remove(ctx context.Context, missing []rowName) error {
 	stamp := r.progress.stamp(r.c.Now())
@@ -109,7 +110,7 @@ func (r *round) remove(ctx context.Context, missing []rowName) error {
 			if err := r.commit(ctx, pending); err != nil {
 				return err
 			}
-			pending = nil
+			pending, stamp = nil, r.progress.stamp(r.c.Now())
 		}
 	}
 	return nil

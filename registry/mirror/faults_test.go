@@ -60,8 +60,8 @@ func TestInterrupted(t *testing.T) {
 	}
 }
 
-// With AcceptShrink, an interrupted crawl begins again, so that it can determine the missing
-// rows.
+// With AcceptShrink and AcceptChanged, an interrupted crawl begins again, so that it can determine the
+// missing rows and replace the records of the pages before.
 func TestAcceptedFromTheBeginning(t *testing.T) {
 	m := newFixture(t)
 	m.upstream.Fill(60)
@@ -75,6 +75,34 @@ func TestAcceptedFromTheBeginning(t *testing.T) {
 	m.upstream.Mend()
 	report := m.sync(mirror.SyncOptions{AcceptShrink: true})
 	if report.Resumed || !report.Judged || report.Vanished != 35 || len(m.listed()) != 25 {
+		t.Errorf("%+v", report)
+	}
+	const name = "com.example/server-000001"
+	other := strings.Replace(registrytest.Record(name, "1.0.0"), "What", "Now what", 1)
+	m.upstream.RewriteQuietly(name, "1.0.0", other)
+	m.upstream.Break(registrytest.Faults{After: 1, Down: true})
+	if _, err := m.keeper.SyncWith(t.Context(), mirror.SyncOptions{Full: true}); err == nil || m.status().Running == nil {
+		t.Fatal(err)
+	}
+	m.upstream.Mend()
+	if report := m.sync(mirror.SyncOptions{AcceptChanged: true}); report.Resumed || string(m.entry(name, "1.0.0").Server) != other {
+		t.Errorf("%+v", report)
+	}
+}
+
+// What the operator accepts is read, also if the upstream has not changed since the last round.
+func TestAcceptedThoughNotModified(t *testing.T) {
+	m := newFixture(t)
+	m.upstream.SetETags(true)
+	m.upstream.Fill(9)
+	m.sync(mirror.SyncOptions{})
+	const name = "com.example/server-000001"
+	other := strings.Replace(registrytest.Record(name, "1.0.0"), "What", "Now what", 1)
+	m.upstream.RewriteQuietly(name, "1.0.0", other)
+	if report := m.sync(mirror.SyncOptions{Full: true}); report.Changed != 1 {
+		t.Errorf("%+v", report)
+	}
+	if report := m.sync(mirror.SyncOptions{AcceptChanged: true}); report.NotModified || string(m.entry(name, "1.0.0").Server) != other {
 		t.Errorf("%+v", report)
 	}
 }

@@ -151,6 +151,67 @@ func TestOwnServersWin(t *testing.T) {
 	}
 }
 
+// Own servers win in whatever order they are given. When one is removed, it is no conflict any more, it
+// is deleted once, and the upstream's server is read again.
+func TestOwnServersWinInAnyOrder(t *testing.T) {
+	m := newFixture(t)
+	own := ownItems(t, registry.OwnServer{Name: "com.example/z", URL: "https://z.example.com/mcp"}, registry.OwnServer{Name: "com.example/m", URL: "https://m.example.com/mcp"},
+		registry.OwnServer{Name: "com.example/a", URL: "https://a.example.com/mcp"}, registry.OwnServer{Name: "com.example/b", URL: "https://b.example.com/mcp"})
+	m.restart(func(c *mirror.Config) { c.Own = func() []registry.Item { return own } })
+	for _, item := range own[:3] {
+		m.upstream.Add(item.Record.Name(), "1.0.0")
+	}
+	m.sync(mirror.SyncOptions{})
+	for _, item := range own {
+		if e := m.entry(item.Record.Name(), "1.0.0"); e.Origin != mirror.OriginOwn || string(e.Server) != string(item.Record.Raw()) {
+			t.Errorf("%+v", e)
+		}
+	}
+	if n := m.status().Conflicts; n != 3 {
+		t.Errorf("%d conflicts", n)
+	}
+	m.upstream.Break(registrytest.Faults{Status: 403}) // so that the rows stay as they are now
+	own = own[1:3]
+	m.fails()
+	gone := m.entry("com.example/z", "1.0.0")
+	if n := m.status().Conflicts; n != 2 || gone.Status != "deleted" || len(gone.Flags) > 0 {
+		t.Errorf("%d conflicts, %+v", n, gone)
+	}
+	b := m.entry("com.example/b", "1.0.0")
+	own = own[:1]
+	m.later(time.Hour)
+	m.fails()
+	if e := m.entry("com.example/b", "1.0.0"); !e.Updated.Equal(b.Updated) || !e.StatusChanged.Equal(b.StatusChanged) {
+		t.Errorf("it is deleted again: %+v", e)
+	}
+	m.upstream.Mend()
+	m.later(time.Minute)
+	if report := m.sync(mirror.SyncOptions{}); report.Mode != mirror.ModeFull {
+		t.Errorf("%+v", report)
+	}
+	for name, origin := range map[string]string{"z": mirror.OriginUpstream, "a": mirror.OriginUpstream, "m": mirror.OriginOwn} {
+		if e := m.entry("com.example/"+name, "1.0.0"); e.Origin != origin || e.Status != "active" {
+			t.Errorf("%+v", e)
+		}
+	}
+}
+
+// What the upstream has deleted keeps its reason below an own server.
+func TestOwnAboveDeleted(t *testing.T) {
+	m := newFixture(t)
+	const name = "com.example/server-000001"
+	m.upstream.Fill(3)
+	m.upstream.Add(name, "2.0.0")
+	m.upstream.SetStatus(name, "2.0.0", registry.StatusDeleted, "malware")
+	m.sync(mirror.SyncOptions{})
+	own := ownItems(t, registry.OwnServer{Name: name, URL: "https://notes.example.com/mcp"})
+	m.restart(func(c *mirror.Config) { c.Own = func() []registry.Item { return own } })
+	m.sync(mirror.SyncOptions{})
+	if e := m.entry(name, "2.0.0"); e.StatusMessage != "malware" || len(e.Flags) > 0 {
+		t.Errorf("%+v", e)
+	}
+}
+
 // TestOwnRecordsDoNotChange: a changed record of an own server under the same version is
 // refused, flagged and logged, also by another process and after the version was removed. The
 // other own servers are published. A difference in white space or order is no change.
@@ -221,8 +282,9 @@ func TestOwnRecordsDoNotChange(t *testing.T) {
 	if e := m.entry(name, "1.1.0"); !e.Latest || !strings.Contains(string(e.Server), "Other notes") || len(m.entry(name, "1.0.0").Flags) > 0 {
 		t.Errorf("with another version: %+v", e)
 	}
-	// Only AcceptChanged accepts the change.
+	// Only AcceptChanged accepts the change, also of what was refused before.
 	own = ownItems(t, other, newer)
+	m.sync(mirror.SyncOptions{})
 	m.sync(mirror.SyncOptions{AcceptChanged: true})
 	if e := m.entry(name, "1.0.0"); !strings.Contains(string(e.Server), "Other notes") || len(e.Flags) > 0 {
 		t.Errorf("taken over: %s %q", e.Server, e.Flags)

@@ -96,7 +96,10 @@ func TestImmutable(t *testing.T) {
 	if e := m.entry(name, "1.0.0"); len(e.Flags) > 0 || m.status().Changed != 0 || !e.Updated.Equal(flagged.Updated) {
 		t.Errorf("it is as it was, and flagged or updated: %+v, %+v", e, m.status())
 	}
-	m.upstream.RewriteQuietly(name, "1.0.0", other)
+	m.upstream.Rewrite(name, "1.0.0", other)
+	if m.sync(mirror.SyncOptions{}); m.status().Changed != 1 {
+		t.Errorf("changed again: %+v", m.status())
+	}
 	if report := m.sync(mirror.SyncOptions{AcceptChanged: true}); report.Changed != 0 || string(m.entry(name, "1.0.0").Server) != other {
 		t.Errorf("%+v", report)
 	}
@@ -212,6 +215,30 @@ func TestFlagsAreCountedAnew(t *testing.T) {
 	}
 }
 
+// A full crawl misses neither rows that the upstream deleted before it removed them, nor rows that it
+// lists with a record that cannot be used, nor rows of a list that is unchanged.
+func TestNotMissing(t *testing.T) {
+	m := newFixture(t)
+	m.upstream.SetETags(true)
+	m.upstream.Fill(9)
+	m.upstream.SetStatus("com.example/server-000001", "1.0.0", registry.StatusDeleted, "malware")
+	m.sync(mirror.SyncOptions{})
+	m.upstream.Remove("com.example/server-000001", "1.0.0")
+	for _, n := range []int{2, 3, 4} {
+		name := fmt.Sprintf("com.example/server-%06d", n)
+		m.upstream.Rewrite(name, "1.0.0", fmt.Sprintf(`{"name":%q,"version":"1.0.0","description":""}`, name))
+	}
+	for _, unchanged := range []bool{false, true} {
+		report := m.sync(mirror.SyncOptions{Full: true})
+		if report.NotModified != unchanged || !report.Judged || report.Missing != 0 || m.status().Shrink != nil || len(m.listed()) != 8 {
+			t.Errorf("%+v %+v", report, m.status())
+		}
+	}
+	if e := m.entry("com.example/server-000001", "1.0.0"); e.StatusMessage != "malware" || len(e.Flags) > 0 {
+		t.Errorf("%+v", e)
+	}
+}
+
 // The upstream's data under the registry's own key of _meta is dropped everywhere.
 func TestMetaKeyIsOurs(t *testing.T) {
 	const key = "com.example.registry/catalogue"
@@ -223,7 +250,12 @@ func TestMetaKeyIsOurs(t *testing.T) {
 	m.upstream.Publish(with("2.0.0", `"org.example/kept": {"a":  1},"COM.example.registry/Catalogue":{"stars":5}`))
 	m.upstream.SetMeta("com.example/notes", "1.0.0", key, map[string]int{"stars": 5})
 	m.upstream.SetMeta("com.example/notes", "1.0.0", "org.example/kept", 1)
-	if report := m.sync(mirror.SyncOptions{}); report.Stripped != 2 || report.Invalid != 0 {
+	for version, beside := range map[string]string{"3.0.0": key, "4.0.0": "com.example.registry/CATALOGUE"} { // beside the record alone
+		m.upstream.Add("com.example/notes", version)
+		m.upstream.SetMeta("com.example/notes", version, beside, map[string]int{"stars": 5})
+		m.upstream.SetMeta("com.example/notes", version, "org.example/kept", 1)
+	}
+	if report := m.sync(mirror.SyncOptions{}); report.Stripped != 4 || report.Invalid != 0 {
 		t.Errorf("%+v", report)
 	}
 	for _, e := range m.rows(catalogue.Query{}) {
@@ -234,8 +266,10 @@ func TestMetaKeyIsOurs(t *testing.T) {
 	if e := m.entry("com.example/notes", "2.0.0"); string(e.Server) != with("2.0.0", `"org.example/kept": {"a":  1}`) {
 		t.Errorf("%s", e.Server)
 	}
-	if e := m.entry("com.example/notes", "1.0.0"); string(e.Server) != registrytest.Record("com.example/notes", "1.0.0") || string(e.Meta) != `{"org.example/kept":1}` {
-		t.Errorf("%s %s", e.Server, e.Meta)
+	for _, version := range []string{"1.0.0", "3.0.0", "4.0.0"} {
+		if e := m.entry("com.example/notes", version); string(e.Server) != registrytest.Record("com.example/notes", version) || string(e.Meta) != `{"org.example/kept":1}` {
+			t.Errorf("%s %s", e.Server, e.Meta)
+		}
 	}
 	if report := m.sync(mirror.SyncOptions{Full: true}); report.Changed != 0 || report.Updated != 0 {
 		t.Errorf("%+v", report)

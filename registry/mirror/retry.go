@@ -49,8 +49,7 @@ func (r *round) handleError(ctx context.Context, err error) error {
 	case errors.Is(err, upstream.ErrBusy):
 		return r.waitFor(ctx, err, r.busyWait(answer), busyTries)
 	case errors.Is(err, upstream.ErrEndless):
-		c.Cursor = "" // the next round begins a new crawl
-		r.progress.Crawl = nil
+		r.progress.Crawl = nil // the next round begins a new crawl
 		return err
 	case answered && answer.Status < http.StatusInternalServerError, errors.Is(err, upstream.ErrRedirect), errors.Is(err, upstream.ErrTooLarge):
 		return err

@@ -90,8 +90,7 @@ func (r *round) findMissing(ctx context.Context) (missing []rowName, held int, e
 }
 
 // remove deletes the missing rows and commits the changes in steps, each with an update time of its
-// own. The rows of one server must
-// be next to each other.
+// own. The rows of one server must be next to each other.
 func (r *round) remove(ctx context.Context, missing []rowName) error {
 	stamp := r.progress.stamp(r.c.Now())
 	var pending []change

@@ -246,9 +246,9 @@ func (e Entry) check() error {
 
 func isControl(r rune) bool { return r < ' ' || r == 0x7f }
 
-// same reports whether two entries are equal.
+// same reports whether two entries of one row are equal.
 func (e Entry) same(o Entry) bool {
-	return e.Name == o.Name && e.Version == o.Version && bytes.Equal(e.Server, o.Server) && bytes.Equal(e.Meta, o.Meta) &&
+	return bytes.Equal(e.Server, o.Server) && bytes.Equal(e.Meta, o.Meta) &&
 		e.Status == o.Status && e.StatusMessage == o.StatusMessage && e.Latest == o.Latest && e.Origin == o.Origin &&
 		e.Published.Equal(o.Published) && e.Updated.Equal(o.Updated) && e.StatusChanged.Equal(o.StatusChanged) &&
 		slices.Equal(e.Flags, o.Flags)

@@ -123,6 +123,17 @@ func testUnchanged(t *testing.T, f *fixture) {
 		t.Errorf("a row that keeps its places lost %d entries", n)
 	}
 	f.wantCatalogue(t, "after that", rows{}.with(flagged, have[1]))
+	row := flagged
+	for what, change := range map[string]func(){
+		"record": func() { row.Server = []byte("{}") }, "meta": func() { row.Meta = []byte("{}") },
+		"status": func() { row.Status = "deprecated" }, "message": func() { row.StatusMessage = "moved" }, "origin": func() { row.Origin = "own" },
+		"published": func() { row.Published = row.Published.Add(1) }, "updated": func() { row.Updated = row.Updated.Add(1) },
+		"status changed": func() { row.StatusChanged = epoch }, "latest": func() { row.Latest = false }, "flags": func() { row.Flags = nil },
+	} {
+		change()
+		f.wantRowWrites(t, what, 1, func() { commit(t, w, row, have[1]) })
+	}
+	f.wantCatalogue(t, "after each change", rows{}.with(row, have[1]))
 }
 
 // wantRowWrites checks the number of rows written.

@@ -52,8 +52,8 @@ type Config struct {
 	Timeout time.Duration
 	// MaxPageBytes limits the size of one answer after decompression. Default 32 MiB.
 	MaxPageBytes int64
-	// MaxPages and MaxBytes limit one call of [Client.Items]. Defaults: 10 000 and 1 GiB.
-	// Raise them for a larger upstream.
+	// MaxPages and MaxBytes limit one call of [Client.Items], MaxPages together with
+	// Query.PagesBefore. Defaults: 10 000 and 1 GiB. Raise them for a larger upstream.
 	MaxPages int
 	MaxBytes int64
 	// MaxEmptyPages is the maximum number of consecutive empty pages with a next page.

@@ -329,6 +329,7 @@ func TestListsWithoutEnd(t *testing.T) {
 		"the cursor where it began":      {upstream.Config{Base: base, PageSize: 5}, registrytest.Faults{CursorLoop: true}, upstream.Query{Cursor: "Y29tLmV4YW1wbGUvc2VydmVyLTAwMDAwMQAxLjAuMA"}, upstream.ErrEndless, "repeated cursor", 1},
 		"empty pages":                    {upstream.Config{Base: base}, registrytest.Faults{Endless: true}, upstream.Query{}, upstream.ErrEndless, "empty pages", 4},
 		"empty pages, fewer allowed":     {upstream.Config{Base: base, MaxEmptyPages: 1}, registrytest.Faults{Endless: true}, upstream.Query{}, upstream.ErrEndless, "empty pages", 2},
+		"pages before the cursor":        {upstream.Config{Base: counting, MaxPages: 7}, registrytest.Faults{}, upstream.Query{PagesBefore: 5}, upstream.ErrEndless, "more than 7 pages", 2},
 		"pages":                          {upstream.Config{Base: counting, MaxPages: 7}, registrytest.Faults{}, upstream.Query{}, upstream.ErrEndless, "more than 7 pages", 7},
 		"bytes":                          {upstream.Config{Base: counting, MaxBytes: 400}, registrytest.Faults{}, upstream.Query{}, upstream.ErrTooLarge, "more than", 3},
 		"bytes, to the last one":         {upstream.Config{Base: constant, MaxBytes: 2 * int64(len(onward))}, registrytest.Faults{}, upstream.Query{}, upstream.ErrTooLarge, "a crawl of more than", 2},

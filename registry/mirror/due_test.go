@@ -131,3 +131,15 @@ func TestOwnAtTheNextLook(t *testing.T) {
 		t.Errorf("the server of the upstream is back after %s: %+v", took, m.status())
 	}
 }
+
+// Another upstream is read at once, not when the round of the one before would be due.
+func TestAnotherUpstreamAtOnce(t *testing.T) {
+	m := newFixture(t)
+	m.upstream.Fill(3)
+	m.sync(mirror.SyncOptions{})
+	m.upstream = registrytest.New(t)
+	m.upstream.Add("com.example/other", "1.0.0")
+	if took := m.looking(2*time.Hour, nil, func() bool { return slices.Contains(m.listed(), "com.example/other 1.0.0") }); took > time.Minute {
+		t.Errorf("read after %s", took)
+	}
+}

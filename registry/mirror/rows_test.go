@@ -105,6 +105,21 @@ func TestImmutable(t *testing.T) {
 	}
 }
 
+// An upstream that changes all its records fills no log: 20 lines of a round name one.
+func TestChangesAreLoggedBriefly(t *testing.T) {
+	m := newFixture(t)
+	m.upstream.Fill(25)
+	m.sync(mirror.SyncOptions{})
+	for i := range 25 {
+		name := fmt.Sprintf("com.example/server-%06d", i+1)
+		m.upstream.Rewrite(name, "1.0.0", strings.Replace(registrytest.Record(name, "1.0.0"), "What", "Now what", 1))
+	}
+	report := m.sync(mirror.SyncOptions{})
+	if n := strings.Count(m.logs.String(), "differs_in=description"); n != 20 || report.Changed != 25 || m.status().Changed != 25 {
+		t.Errorf("%d lines, %+v", n, report)
+	}
+}
+
 // A row that the upstream does not list any more is deleted and flagged, and restored when the
 // upstream lists it again.
 func TestVanished(t *testing.T) {

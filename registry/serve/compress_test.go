@@ -34,7 +34,8 @@ func TestGzip(t *testing.T) {
 	tag := plain.Header().Get("ETag")
 	for accept, want := range map[string]bool{
 		"gzip": true, "GZIP": true, "x-gzip": true, "br, gzip;q=0.5": true, "gzip; q=1.0, identity; q=0.5": true, "*": true, "identity;q=0, *;q=0.1": true, "deflate, gzip;q=0.001": true,
-		"": false, "gzip;q=0": false, "gzip;q=0.000": false, "identity": false, "br": false, "*, gzip;q=0": false, "gzip;q=0.3, identity;q=0.7": false, "gzip;q=x": false, "gzip;q=2": false, "*;q=0": false, "gzipped": false,
+		"gzip;q=0.5, identity;q=0.5": true, "gzip \t;\tq=0.5 ": true, "gzip;Q=0.5": true,
+		"": false, "gzip;q=0": false, "gzip;q=0.000": false, "identity": false, "br": false, "*, gzip;q=0": false, "gzip;q=0.3, identity;q=0.7": false, "gzip;q=x": false, "gzip;q=2": false, "gzip;q=-1": false, "gzip;level=1": false, "gzip;q=0.5000": false, "gzip;q=NaN": false, "*;q=0": false, "gzipped": false,
 	} {
 		for _, method := range []string{"GET", "HEAD"} {
 			w := ask(d.handler, method, list, "Accept-Encoding: "+accept)

@@ -97,7 +97,7 @@ func TestAskedOnce(t *testing.T) {
 		err    error
 	}{
 		"redirect": {func(w http.ResponseWriter, r *http.Request) {
-			http.Redirect(w, r, "https://elsewhere.example.com/", 302)
+			http.Redirect(w, r, "https://elsewhere.example.com/", http.StatusFound)
 		}, upstream.ErrRedirect},
 		"too large": {func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(make([]byte, 2000)) }, upstream.ErrTooLarge},
 	} {

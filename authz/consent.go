@@ -111,37 +111,20 @@ func (s *Server) consent(w http.ResponseWriter, r *http.Request) error {
 	case "allow":
 		return s.allow(w, r, s.resources.take(r.Context()), v, session, shown, f)
 	case "deny":
-		if shown == shownOf(nil, false) {
-			return s.goBack(w, r, v)
-		}
-		return s.deny(w, r, v, session)
+		return s.deny(w, r, v, session, shown == shownOf(nil, false))
 	}
 	return invalidRequest("the decision must be allow or deny")
 }
 
-// goBack answers the button of the page that says that nothing is open to the person. They have declined
-// nothing, so what they remembered counts again when they may use it again.
-func (s *Server) goBack(w http.ResponseWriter, r *http.Request, v *visit) error {
-	_, to, err := v.clientAndRedirect(r.Context())
-	if err != nil {
-		return err
-	}
-	if err := s.endTransaction(w, r, v.t); err != nil {
-		return err
-	}
-	e := to.refuse(codeAccessDenied, "what was asked for is not open to the person")
-	e.acted = true
-	return e
-}
-
 // deny tells the client that the person declined. What was remembered about the client before is
-// forgotten first.
-func (s *Server) deny(w http.ResponseWriter, r *http.Request, v *visit, session liveSession) error {
+// forgotten first. Who goes back from the closed page, which says that nothing is open to them, has
+// declined nothing: what they remembered counts again when they may use it again.
+func (s *Server) deny(w http.ResponseWriter, r *http.Request, v *visit, session liveSession, closed bool) error {
 	client, to, err := v.clientAndRedirect(r.Context())
 	if err != nil {
 		return err
 	}
-	if session.consent.ClientID != "" {
+	if !closed && session.consent.ClientID != "" {
 		if err := s.cfg.Store.DeleteConsent(r.Context(), session.Subject, client.ID); err != nil {
 			return err
 		}
@@ -149,8 +132,12 @@ func (s *Server) deny(w http.ResponseWriter, r *http.Request, v *visit, session 
 	if err := s.endTransaction(w, r, v.t); err != nil {
 		return err
 	}
-	s.happened(r.Context(), fact{kind: audit.Denied, person: session.Subject, client: client.ID})
-	e := to.refuse(codeAccessDenied, "the person declined")
+	why := "what was asked for is not open to the person"
+	if !closed {
+		why = "the person declined"
+		s.happened(r.Context(), fact{kind: audit.Denied, person: session.Subject, client: client.ID})
+	}
+	e := to.refuse(codeAccessDenied, "%s", why)
 	e.acted = true
 	return e
 }

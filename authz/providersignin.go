@@ -52,7 +52,7 @@ func (s *Server) decideOnProvider(w http.ResponseWriter, r *http.Request, v *vis
 			return err
 		}
 		session.consent = storage.Consent{} // who decides here is not signed in for this request
-		return s.deny(w, r, v, session)
+		return s.deny(w, r, v, session, false)
 	case "allow":
 		if _, _, err := v.clientAndRedirect(r.Context()); err != nil {
 			return err

@@ -247,7 +247,8 @@ func TestProofsOfAResourceThatComesBack(t *testing.T) {
 	}
 }
 
-// TestMemoriesOfProofsEnd: a memory of a resource that is guarded no more is kept for a day.
+// TestMemoriesOfProofsEnd: a memory of a resource that is guarded no more is kept for a day. A plan that is refused
+// ends nothing.
 func TestMemoriesOfProofsEnd(t *testing.T) {
 	all, now := usedProofs{}, time.Now()
 	plan := func(resources ...string) *gatewayPlan {
@@ -255,21 +256,28 @@ func TestMemoriesOfProofsEnd(t *testing.T) {
 		for _, resource := range resources {
 			out.configs = append(out.configs, gateway.Config{Guard: middleware.Config{Resource: resource, DPoP: middleware.DPoP{Use: middleware.DPoPAccepted}}})
 		}
+		out.remember(all)
 		return out
 	}
 	both := plan(notesURL, filesURL)
-	both.remember(all, now)
+	all.inForce(both, now)
 	first := both.configs[1].Guard.DPoP.Proofs
+	for range 2 {
+		plan(notesURL) // refused, and the files are guarded still
+		now = now.Add(2 * proofsKept)
+		if again := plan(notesURL, filesURL); again.configs[1].Guard.DPoP.Proofs != first {
+			t.Error("a plan that was refused ended a memory")
+		}
+	}
 	for _, step := range []struct {
 		after time.Duration
 		kept  bool
 	}{{time.Hour, true}, {time.Hour + proofsKept, true}, {time.Hour + proofsKept + time.Second, false}} {
-		if plan(notesURL).remember(all, now.Add(step.after)); (all[filesURL] != nil) != step.kept || all[notesURL] == nil {
+		if all.inForce(plan(notesURL), now.Add(step.after)); (all[filesURL] != nil) != step.kept || all[notesURL] == nil {
 			t.Errorf("after %s: %v", step.after, all)
 		}
 	}
 	again := plan(notesURL, filesURL)
-	again.remember(all, now)
 	if again.configs[0].Guard.DPoP.Proofs != both.configs[0].Guard.DPoP.Proofs || again.configs[1].Guard.DPoP.Proofs == first {
 		t.Error("the memories are not those of the resources")
 	}

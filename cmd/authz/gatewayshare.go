@@ -131,15 +131,8 @@ type proofsOf struct {
 }
 
 // remember gives each guard the memory of its resource, also where a plan without that resource was in
-// force in between, and forgets those that have been without a guard for long.
-func (plan *gatewayPlan) remember(all usedProofs, now time.Time) {
-	for name, one := range all {
-		if one.gone.IsZero() {
-			one.gone = now
-		} else if now.Sub(one.gone) > proofsKept {
-			delete(all, name)
-		}
-	}
+// force in between. Nothing is forgotten: the plan may still be refused.
+func (plan *gatewayPlan) remember(all usedProofs) {
 	for i := range plan.configs {
 		c := &plan.configs[i].Guard
 		name, err := metadata.Canonical(c.Resource)
@@ -150,7 +143,26 @@ func (plan *gatewayPlan) remember(all usedProofs, now time.Time) {
 			all[name] = &proofsOf{proofs: middleware.NewProofs(middleware.DefaultProofs)}
 		}
 		if one := all[name]; one != nil {
-			one.gone, c.DPoP.Proofs = time.Time{}, one.proofs
+			c.DPoP.Proofs = one.proofs
+		}
+	}
+}
+
+// inForce notes which resources a plan guards, now that it is in force, and forgets the memories of those
+// that have been without a guard for long.
+func (all usedProofs) inForce(plan *gatewayPlan, now time.Time) {
+	guarded := map[*middleware.Proofs]bool{}
+	for i := range plan.configs {
+		guarded[plan.configs[i].Guard.DPoP.Proofs] = true
+	}
+	for name, one := range all {
+		switch {
+		case guarded[one.proofs]:
+			one.gone = time.Time{}
+		case one.gone.IsZero():
+			one.gone = now
+		case now.Sub(one.gone) > proofsKept:
+			delete(all, name)
 		}
 	}
 }

@@ -84,7 +84,7 @@ func (v *guarding) put(plan *gatewayPlan) error {
 	plan.trace(v.site.traces)
 	plan.record(v.record)
 	plan.countTogether(v.asked)
-	plan.remember(v.proofs, time.Now())
+	plan.remember(v.proofs)
 	next, err := plan.build(v.site.log)
 	if err != nil {
 		return err
@@ -92,6 +92,7 @@ func (v *guarding) put(plan *gatewayPlan) error {
 	files := append([]*watched{&plan.watched}, plan.own...)
 	v.files.Store(&files)
 	v.gate.swap(next)
+	v.proofs.inForce(plan, time.Now())
 	v.plan = plan
 	return nil
 }

@@ -49,8 +49,9 @@ func (b AssertionBinding) validate(c *Config) error {
 func (g *Gateway) bind(w http.ResponseWriter, r *http.Request, v *visit) (*boundRequest, bool) {
 	var body []byte
 	if r.Body != nil {
+		most := max(g.maxBody+1, g.maxBody) // one more shows that it is too large, unless there is no greater number
 		var err error
-		if body, err = io.ReadAll(io.LimitReader(r.Body, g.maxBody+1)); err != nil {
+		if body, err = io.ReadAll(io.LimitReader(r.Body, most)); err != nil {
 			g.failed(w, r, err)
 			return nil, false
 		}

@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"fmt"
 	"io"
+	"math"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -98,9 +99,12 @@ func TestBoundBodiesAreNotReadToTheirEnd(t *testing.T) {
 	if w.Code != http.StatusRequestEntityTooLarge || body.read > 64<<10 {
 		t.Errorf("%d after %d bytes", w.Code, body.read)
 	}
-	g = newGate(t, newUpstream(t).URL, bound(t))
-	if a := do(t, g.request(t, "POST", "/mcp", strings.Repeat("x", 1<<20))); a.status != http.StatusOK {
-		t.Errorf("a MiB by default: %d %s", a.status, a.body)
+	for _, most := range []int{0, math.MaxInt} {
+		up := newUpstream(t)
+		g = newGate(t, up.URL, bound(t), func(c *gateway.Config) { c.Guard.MaxBody = most })
+		if a := do(t, g.request(t, "POST", "/mcp", strings.Repeat("x", 1<<20))); a.status != http.StatusOK || up.taken()[0].length != 1<<20 {
+			t.Errorf("a MiB with the limit %d: %d %s", most, a.status, a.body)
+		}
 	}
 }
 

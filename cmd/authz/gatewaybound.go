@@ -32,8 +32,8 @@ func (s *boundSettings) dpop() (middleware.DPoP, error) {
 	if !known && s.DPoP != "" {
 		return middleware.DPoP{}, fmt.Errorf("dpop %q is not known: it is off, accepted or required", s.DPoP)
 	}
-	if s.DPoPWindow < 0 {
-		return middleware.DPoP{}, fmt.Errorf("dpop-window %s is below 0", s.DPoPWindow)
+	if s.DPoPWindow < 0 || s.DPoPWindow == 0 && use != middleware.DPoPOff { // zero is the default of middleware.DPoP
+		return middleware.DPoP{}, fmt.Errorf("dpop-window %s is not a time: it must be more than 0", s.DPoPWindow)
 	}
 	return middleware.DPoP{Use: use, Window: time.Duration(s.DPoPWindow), RequireNonce: s.DPoPNonce, RequireContentDigest: s.DPoPContentDigest}, nil
 }

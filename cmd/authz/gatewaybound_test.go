@@ -30,8 +30,9 @@ func TestBoundTokensOfTheGateway(t *testing.T) {
 	for want, args := range map[string][]string{
 		`dpop "maybe" is not known`:                 {"--dpop", "maybe"},
 		"dpop-window -1h":                           {"--dpop-window=-1h"},
+		"dpop-window 0s is not a time":              {"--dpop", "accepted", "--dpop-window", "0"},
 		"a header counts from TrustedProxies alone": {"--client-cert-header", "X-Ssl-Cert"},
-		"name both":                                 {"--verify-method-header", "X-Forwarded-Method", "--trusted-proxies", "10.0.0.0/8"},
+		"name both": {"--verify-method-header", "X-Forwarded-Method", "--trusted-proxies", "10.0.0.0/8"},
 	} {
 		if says := refusedGateway(t, args...); !strings.Contains(says, want) {
 			t.Errorf("%q: %s", args, says)

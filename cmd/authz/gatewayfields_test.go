@@ -43,6 +43,7 @@ func TestGatewayResourceKeysReachTheGateway(t *testing.T) {
         audiences: two
         introspection: {endpoint: https://two.example.com/ask, client-id: files, client-secret: hunter22, opaque: true, fresh: 3s}
       - url: https://three.example.com
+        max-stale: 0
         introspection: {client-secret: hunter23}
 `, func(s *gatewaySettings) { s.EndStreams = true })
 	if err != nil {
@@ -67,7 +68,7 @@ func TestGatewayResourceKeysReachTheGateway(t *testing.T) {
 			URL: "https://one.example.com", Type: "JWT", ClientClaim: "cid", ScopeClaim: "scp", Leeway: 5 * time.Second, MaxStale: 2 * time.Hour,
 			ScopeMap:   []middleware.ScopeRule{{Claim: []string{"realm", "roles"}, Value: "editor", Scopes: []string{"notes:read"}}},
 			Algorithms: []string{"ES256", "RS256"}, Keys: middleware.KeysAt("https://one.example.com/keys"),
-		}, {URL: "https://two.example.com", Audiences: []string{"two"}}, {URL: "https://three.example.com"}}},
+		}, {URL: "https://two.example.com", Audiences: []string{"two"}}, {URL: "https://three.example.com", MaxStale: -1}}},
 		"introspection": {second.Guard.Introspection, map[string]middleware.Introspection{
 			"https://two.example.com":   {Endpoint: "https://two.example.com/ask", ClientID: "files", ClientSecret: "hunter22", Opaque: true, Fresh: 3 * time.Second},
 			"https://three.example.com": {ClientID: "https://files.example.com/mcp", ClientSecret: "hunter23"},

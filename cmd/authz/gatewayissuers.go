@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"strings"
@@ -45,15 +46,16 @@ func issuerIn(d *settings.Document, f settings.Field, keys map[string]settings.F
 	var one middleware.Issuer
 	texts := map[string]*string{"url": &one.URL, "type": &one.Type, "client-claim": &one.ClientClaim, "scope-claim": &one.ScopeClaim}
 	lists := map[string]*[]string{"audiences": &one.Audiences, "algorithms": &one.Algorithms, "tenants": &one.Tenants}
-	times := map[string]*time.Duration{"leeway": &one.Leeway, "max-stale": &one.MaxStale}
 	for key, value := range keys {
 		switch {
 		case texts[key] != nil:
 			*texts[key] = d.Text(value, key)
 		case lists[key] != nil:
 			*lists[key] = d.OneOrMore(value, key)
-		case times[key] != nil:
-			*times[key] = time.Duration(durationIn(d, value, key))
+		case key == "leeway":
+			one.Leeway = timeIn(d, value, key)
+		case key == "max-stale":
+			one.MaxStale = maxStaleIn(d, value, key)
 		case key == "profile":
 			one.Profile = profileIn(d, value)
 		case key == "scope-map":
@@ -67,6 +69,26 @@ func issuerIn(d *settings.Document, f settings.Field, keys map[string]settings.F
 	}
 	one.Keys = keySourceIn(d, keys)
 	return one
+}
+
+// timeIn reads a time of more than zero, because zero is the default of package middleware.
+func timeIn(d *settings.Document, f settings.Field, key string) time.Duration {
+	before := d.Failures()
+	t := durationIn(d, f, key)
+	if t <= 0 && d.Failures() == before {
+		d.Fail(f.Line, "%s %s is not a time: it must be more than 0", key, t)
+	}
+	return time.Duration(t)
+}
+
+// maxStaleIn reads the greatest age of the keys of one issuer, where zero means the same as in the
+// setting stale-keys: the time that the issuer allows.
+func maxStaleIn(d *settings.Document, f settings.Field, key string) time.Duration {
+	t := durationIn(d, f, key)
+	if t < 0 {
+		d.Fail(f.Line, "%s %s is below 0; 0 is the time that the issuer allows", key, t)
+	}
+	return cmp.Or(time.Duration(t), -1) // zero is the default of middleware.Issuer
 }
 
 // scopeMapIn reads which values of claims grant scopes. A claim is a name, or a list of names for a
@@ -140,7 +162,7 @@ func (r *guardedResource) ask(d *settings.Document, f settings.Field, at middlew
 		case "opaque":
 			asked.Opaque = d.Truth(value, key)
 		case "fresh":
-			asked.Fresh = time.Duration(durationIn(d, value, key))
+			asked.Fresh = timeIn(d, value, key)
 		case "per-hour":
 			asked.PerHour = sizeIn(d, value, key)
 		}

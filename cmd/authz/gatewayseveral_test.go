@@ -236,7 +236,7 @@ func fetched(t *testing.T, url string) string {
 func planned(t *testing.T, text string, change ...func(*gatewaySettings)) (*gatewayPlan, []string, error) {
 	t.Helper()
 	s := gatewaySettings{Listen: "127.0.0.1:0", AdminListen: off, Identity: "headers", MaxBody: 1 << 20, MaxToken: defaultMaxToken, LogFormat: "text"}
-	s.MaxConnections = 1
+	s.MaxConnections, s.DPoPWindow = 1, settings.Duration(5*time.Minute)
 	for _, c := range change {
 		c(&s)
 	}
@@ -275,6 +275,9 @@ func TestGatewayResourcesMistakes(t *testing.T) {
 		issuer + "        profil: okta\n":                                                                     `gateway.yaml:6: unknown key "profil": the nearest valid key is "profile"`,
 		issuer + "        profile: otka\n":                                                                    `gateway.yaml:6: profile "otka" is not known: it is one of auth0, cognito, entra,`,
 		issuer + "        leeway: 5\n":                                                                        "gateway.yaml:6: leeway: \"5\" is not a duration",
+		issuer + "        leeway: 0s\n":                                                                       "gateway.yaml:6: leeway 0s is not a time: it must be more than 0",
+		issuer + "        max-stale: -1h\n":                                                                   "gateway.yaml:6: max-stale -1h is below 0; 0 is the time that the issuer allows",
+		issuer + "        introspection: {fresh: 0, client-secret: hunter22}\n":                               "gateway.yaml:6: fresh 0s is not a time: it must be more than 0",
 		issuer + "        leeway: 5m\n":                                                                       "the leeway for clocks is more than 1m0s",
 		issuer + "        algorithms: HS256\n":                                                                `"HS256" is not an accepted algorithm`,
 		issuer + "        insecure-no-audience: true\n":                                                       "InsecureNoAudience is for the profile",

@@ -86,5 +86,5 @@ func (s *gatewaySettings) formMistakes() error {
 		errs = append(errs, fmt.Errorf("stale-keys %s is below 0", s.StaleKeys))
 	}
 	_, err := networks(s.TrustedProxies)
-	return errors.Join(append(errs, s.boundMistakes(), logFormatMistake(s.LogFormat), s.auditMistakes(), s.auditKeyMistake(), err)...)
+	return errors.Join(append(errs, collision(s.Listen, s.AdminListen, s.ACMEHTTPListen), s.boundMistakes(), logFormatMistake(s.LogFormat), s.auditMistakes(), s.auditKeyMistake(), err)...)
 }

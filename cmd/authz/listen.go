@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -56,6 +57,47 @@ func (b listenSettings) boundMistakes() error {
 		errs = append(errs, fmt.Errorf("max-connections %d is not a number of connections: it must be more than 0", b.MaxConnections))
 	}
 	return errors.Join(errs...)
+}
+
+// collision returns an error if two of the listeners of one process have one address. Admin may be off,
+// and challenges empty. A malformed address is reported elsewhere.
+func collision(listen, admin, challenges string) error {
+	type named struct{ name, addr string }
+	all := []named{{"listen", listen}, {"admin-listen", admin}, {"acme-http-listen", challenges}}
+	var errs []error
+	for i, one := range all {
+		for _, other := range all[:i] {
+			if sameAddress(one.addr, other.addr) {
+				errs = append(errs, fmt.Errorf("%s %s and %s %s are one address: give each listener a port of its own", other.name, other.addr, one.name, one.addr))
+			}
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// sameAddress reports whether only one of two listeners can be opened.
+func sameAddress(a, b string) bool {
+	hostA, portA, errA := net.SplitHostPort(a)
+	hostB, portB, errB := net.SplitHostPort(b)
+	one, badA := strconv.ParseUint(portA, 10, 16)
+	other, badB := strconv.ParseUint(portB, 10, 16)
+	if errors.Join(errA, errB, badA, badB) != nil || one != other || one == 0 {
+		return false
+	}
+	return hostA == hostB || takesAll(hostA, hostB) || takesAll(hostB, hostA)
+}
+
+// takesAll reports whether a listener on all addresses of the machine has that of the other host too.
+func takesAll(all, host string) bool {
+	from, err := netip.ParseAddr(all)
+	at, elsewhere := netip.ParseAddr(host)
+	switch {
+	case err != nil:
+		return all == ""
+	case from == netip.IPv4Unspecified():
+		return elsewhere == nil && at.Is4()
+	}
+	return from.IsUnspecified()
 }
 
 // streams is the context of long responses, and its end.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"math"
 	"net"
 	"net/http"
 	"os"
@@ -14,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"gatehouse.example/cmd/authz/internal/settings"
 	"gatehouse.example/storage"
 )
 
@@ -153,5 +155,68 @@ func TestLimits(t *testing.T) {
 	status, _ := get(t, http.DefaultClient, r.shown("issuer")+"/healthz?"+strings.Repeat("a", 64<<10))
 	if status != http.StatusRequestHeaderFieldsTooLarge && status != http.StatusRequestURITooLong {
 		t.Errorf("64 KiB of URL: %d", status)
+	}
+}
+
+// Two listeners of one process on one address are a mistake before anything starts.
+func TestCollision(t *testing.T) {
+	for _, tt := range []struct {
+		listen, admin, challenges string
+		want                      int
+	}{
+		{"127.0.0.1:8080", "127.0.0.1:9090", "", 0},
+		{"127.0.0.1:8080", off, "", 0},
+		{"127.0.0.1:0", "127.0.0.1:0", "127.0.0.1:0", 0},
+		{"127.0.0.1:8080", "127.0.0.2:8080", "", 0},
+		{"0.0.0.0:8080", "[::1]:8080", "", 0},
+		{"0.0.0.0:8080", "localhost:8080", "", 0},
+		{"8080", "8080", "", 0}, // no addresses
+		{"127.0.0.1:8080", "127.0.0.1:8080", "", 1},
+		{"127.0.0.1:8080", "127.0.0.1:08080", "", 1},
+		{"localhost:8080", "localhost:8080", "", 1},
+		{":8080", "127.0.0.1:8080", "", 1},
+		{"127.0.0.1:8080", ":8080", "", 1},
+		{"[::]:8080", "[::1]:8080", "", 1},
+		{"0.0.0.0:8080", "192.0.2.1:8080", "", 1},
+		{":443", "127.0.0.1:9090", ":443", 1},
+		{":80", ":80", ":80", 3},
+	} {
+		said := 0
+		if err := collision(tt.listen, tt.admin, tt.challenges); err != nil {
+			said = strings.Count(err.Error(), "are one address")
+		}
+		if said != tt.want {
+			t.Errorf("%s %s %s: %d mistakes, want %d", tt.listen, tt.admin, tt.challenges, said, tt.want)
+		}
+	}
+	serve := serveSettings{Listen: "127.0.0.1:80", AdminListen: off}
+	serve.ACMEHTTPListen = ":80"
+	gateway := gatewaySettings{Listen: "127.0.0.1:80", AdminListen: ":80"}
+	registry := registryServe{AdminListen: "127.0.0.1:80"}
+	registry.Listen = "127.0.0.1:80"
+	for name, err := range map[string]error{"serve": serve.formMistakes(), "gateway": gateway.formMistakes(), "registry": registry.mistakes()} {
+		if err == nil || !strings.Contains(err.Error(), "are one address: give each listener a port of its own") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// A number that no server could keep to is a mistake, and not another number.
+func TestNumbersOutOfRange(t *testing.T) {
+	for want, change := range map[string]func(*serveSettings){
+		"key-rotation -1d is below 0; 0 is for ever":                                                 func(s *serveSettings) { s.KeyRotation = settings.Duration(-settings.Day) },
+		"refresh-window -5s is below 0; 0 is no window":                                              func(s *serveSettings) { s.RefreshWindow = settings.Duration(-5 * time.Second) },
+		"registration-quota -1 is not a number of clients up to 2147483647; 0 is any number":         func(s *serveSettings) { s.RegistrationQuota = -1 },
+		"registration-quota 2147483648 is not a number of clients up to 2147483647; 0 is any number": func(s *serveSettings) { s.RegistrationQuota = math.MaxInt32 + 1 },
+	} {
+		for _, good := range []bool{true, false} {
+			s := serveSettings{RegistrationQuota: math.MaxInt32}
+			if !good {
+				change(&s)
+			}
+			if err := s.formMistakes(); strings.Contains(err.Error(), want) == good {
+				t.Errorf("%s: %v", want, err)
+			}
+		}
 	}
 }

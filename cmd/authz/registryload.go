@@ -237,7 +237,7 @@ func (v *registryServe) mistakes() error {
 	if v.CacheAge < 0 {
 		errs = append(errs, fmt.Errorf("cache-age %s is below 0", v.CacheAge))
 	}
-	return errors.Join(append(errs, v.boundMistakes(), tlsMistake(v.TLSCert, v.TLSKey))...)
+	return errors.Join(append(errs, collision(v.Listen, v.AdminListen, ""), v.boundMistakes(), tlsMistake(v.TLSCert, v.TLSKey))...)
 }
 
 // doubts returns a warning for each setting that has no effect or weakens the registry.

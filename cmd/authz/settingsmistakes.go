@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"math"
 	"net"
 	"slices"
 	"strings"
@@ -99,7 +100,7 @@ func (s *serveSettings) formMistakes() error {
 	if err := validAddress(s.AdminListen); err != nil && s.AdminListen != off {
 		errs = append(errs, fmt.Errorf("admin-listen %w, or off", err))
 	}
-	errs = append(errs, s.boundMistakes(), logFormatMistake(s.LogFormat), recordsMistake(s.Records), s.auditMistakes(), s.actMistake(s.Audit))
+	errs = append(errs, collision(s.Listen, s.AdminListen, s.ACMEHTTPListen), s.boundMistakes(), logFormatMistake(s.LogFormat), recordsMistake(s.Records), s.auditMistakes(), s.actMistake(s.Audit))
 	if _, err := s.trustedProxies(); err != nil {
 		errs = append(errs, err)
 	}
@@ -111,6 +112,12 @@ func (s *serveSettings) formMistakes() error {
 		if life.Duration <= 0 {
 			errs = append(errs, fmt.Errorf("%s %s is not a lifetime: it must be more than 0", life.name, life.Duration))
 		}
+	}
+	if s.KeyRotation < 0 {
+		errs = append(errs, fmt.Errorf("key-rotation %s is below 0; 0 is for ever", s.KeyRotation))
+	}
+	if s.RefreshWindow < 0 {
+		errs = append(errs, fmt.Errorf("refresh-window %s is below 0; 0 is no window", s.RefreshWindow))
 	}
 	return errors.Join(errs...)
 }
@@ -139,8 +146,8 @@ func (s *serveSettings) clientMistakes() error {
 		}
 	}
 	errs = append(errs, s.limitMistakes())
-	if s.RegistrationQuota < 0 {
-		errs = append(errs, fmt.Errorf("registration-quota %d is not a number of clients; 0 is any number", s.RegistrationQuota))
+	if s.RegistrationQuota < 0 || s.RegistrationQuota > math.MaxInt32 {
+		errs = append(errs, fmt.Errorf("registration-quota %d is not a number of clients up to %d; 0 is any number", s.RegistrationQuota, math.MaxInt32))
 	}
 	if !slices.Contains([]string{"ask", "allow", "deny", off}, s.ClientDocuments) {
 		errs = append(errs, fmt.Errorf("client-documents %q is not known: it is ask, allow, deny or off", s.ClientDocuments))

@@ -63,6 +63,8 @@ type life struct {
 	ended    map[string]bool // sessions that the handler forgot
 	count    int
 	seen     *http.Request // what reached the handler
+	body     string
+	cursors  []*livesHandle
 	event    middleware.Event
 	story    []string
 }
@@ -221,6 +223,9 @@ func (l *life) somePolicy() middleware.Policy {
 		p.Resources = rules("notes://drafts/*", "notes://*")
 	}
 	if l.chance(2) {
+		p.Prompts = rules("greet", "greet_*", "*")
+	}
+	if l.chance(2) {
 		p.Implies = map[string][]string{"notes:admin": {"notes:write"}, "notes:write": {"notes:read"}}
 	}
 	return p
@@ -316,8 +321,8 @@ func (l *life) fail() {
 
 // ServeHTTP is the protected handler: it issues sessions, events and lists.
 func (l *life) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	l.seen = r
 	body, _ := io.ReadAll(r.Body)
+	l.seen, l.body = r, string(body)
 	l.count++
 	session := r.Header.Get("Mcp-Session-Id")
 	switch {
@@ -332,13 +337,8 @@ func (l *life) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case strings.Contains(string(body), "initialize"):
 		w.Header().Set("Mcp-Session-Id", fmt.Sprint("s-", l.count))
 		w.WriteHeader(http.StatusTeapot)
-	case strings.Contains(string(body), "tools/list"):
-		items := []string{}
-		for _, name := range livesTools {
-			items = append(items, fmt.Sprintf(`{"name":%q,"inputSchema":{"type":"object"}}`, name))
-		}
-		w.Header().Set("Content-Type", jsonType)
-		fmt.Fprintf(w, `{"jsonrpc":"2.0","id":7,"result":{"tools":[%s]}}`, strings.Join(items, ","))
+	case strings.Contains(string(body), `/list"`):
+		l.list(w, string(body))
 	default:
 		w.WriteHeader(http.StatusTeapot)
 	}

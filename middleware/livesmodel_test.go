@@ -70,6 +70,7 @@ type livesHandle struct {
 	inner, outer string
 	of           string // the principal, "" for nobody
 	key          string // that bound it, "" for none
+	list         string // of a cursor
 }
 
 // livesRequest is a request, in parts.
@@ -80,6 +81,9 @@ type livesRequest struct {
 	scheme            string
 	proof             *livesProof
 	session, event    *livesHandle
+	names             []string     // further ones that the message is about
+	template          bool         // whether it completes a resource, and not a prompt
+	cursor            *livesHandle // where a list goes on
 }
 
 // livesWant is what must come of a request.
@@ -221,14 +225,17 @@ func closest(rules map[string][]string, name string) ([]string, bool) {
 }
 
 // needs returns the scopes of an operation, false if it is for nobody.
-func (m *livesModel) needs(rpc, name string) ([]string, bool) {
+func (m *livesModel) needs(rpc string, template bool, names ...string) ([]string, bool) {
 	p := &m.rules.policy
 	out := slices.Clone(p.Scopes)
 	if p.ReadsMessages() {
 		more, _ := closest(p.Methods, rpc)
 		out = append(out, more...)
-		part := map[string]map[string][]string{"tools/call": p.Tools, "resources/read": p.Resources}[rpc]
-		if len(part) > 0 {
+		part := m.part(rpc, template)
+		for _, name := range names {
+			if len(part) == 0 {
+				break
+			}
 			more, ok := closest(part, name)
 			if !ok {
 				return nil, false
@@ -316,9 +323,9 @@ func (m *livesModel) expect(r *livesRequest) livesWant {
 		return want
 	}
 	k := r.token
-	needed, known := m.needs(r.rpc, r.name)
+	needed, known := m.needs(r.rpc, r.template, r.about()...)
 	if known && r.kind != "" && r.method != http.MethodPost && m.rules.policy.ReadsMessages() {
-		more, _ := m.needs("", "")
+		more, _ := m.needs("", false)
 		needed = append(needed, more...)
 		slices.Sort(needed)
 		needed = slices.Compact(needed)
@@ -337,6 +344,8 @@ func (m *livesModel) expect(r *livesRequest) livesWant {
 		return livesWant{status: 404, silent: true}
 	case r.event != nil && !m.opens(r.event, k):
 		return livesWant{status: 400, silent: true}
+	case r.cursor != nil && m.filters(r.rpc) && (r.cursor.list != r.rpc || r.cursor.key != m.handleKey || r.cursor.of != k.principal()):
+		return livesWant{status: 400, silent: true}
 	}
 	return livesWant{}
 }
@@ -344,23 +353,4 @@ func (m *livesModel) expect(r *livesRequest) livesWant {
 // opens reports whether a handle is good for whoever sends it. Without binding everything is.
 func (m *livesModel) opens(h *livesHandle, k *livesToken) bool {
 	return m.rules.sessions == 3 || h.key == m.handleKey && h.of == k.principal()
-}
-
-// lists returns the tools that a list shows, with the scopes that are missing for each.
-func (m *livesModel) lists(k *livesToken) map[string][]string {
-	out := map[string][]string{}
-	for _, name := range livesTools {
-		if m.rules.policy.Listing == middleware.ListAll || len(m.rules.policy.Tools) == 0 {
-			out[name] = nil
-			continue
-		}
-		needed, known := m.needs("tools/call", name)
-		missing := m.lacks(k, needed)
-		gettable := m.rules.policy.Listing == middleware.ListAcquirable && len(m.askable(k, missing)) == len(missing) &&
-			!slices.ContainsFunc(missing, func(s string) bool { return !slices.Contains(livesScopes, s) })
-		if known && (len(missing) == 0 || gettable) {
-			out[name] = missing
-		}
-	}
-	return out
 }

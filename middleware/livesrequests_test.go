@@ -1,7 +1,6 @@
 package middleware_test
 
 import (
-	"encoding/json"
 	"fmt"
 	"maps"
 	"net/http"
@@ -16,11 +15,13 @@ import (
 // ask sends a request of somebody.
 func (l *life) ask() {
 	r := &livesRequest{method: http.MethodPost, kind: "request", scheme: "Bearer"}
-	switch l.random.IntN(12) {
+	switch l.random.IntN(14) {
 	case 0, 1, 2:
 		r.rpc, r.name = "tools/call", one(l, append(livesTools, "other")...)
 	case 3, 4:
-		r.rpc = "tools/list"
+		r.rpc = one(l, slices.Sorted(maps.Keys(livesLists))...)
+	case 12, 13:
+		l.askNamed(r)
 	case 5:
 		r.rpc, r.name = "resources/read", one(l, "notes://drafts/1", "notes://all", "file:///a")
 	case 6, 7:
@@ -47,6 +48,7 @@ func (l *life) ask() {
 		r.session = l.latest(l.sessions)
 	}
 	l.authorize(r)
+	l.goOn(r)
 	l.send(r)
 }
 
@@ -111,7 +113,7 @@ func (l *life) prove(r *livesRequest) *livesProof {
 
 // body returns the message of a request.
 func (r *livesRequest) body() string {
-	params := map[string]string{"tools/call": `{"name":%q}`, "resources/read": `{"uri":%q}`}[r.rpc]
+	params := r.params()
 	switch {
 	case r.kind == "":
 		return ""
@@ -122,7 +124,7 @@ func (r *livesRequest) body() string {
 	case params == "":
 		return fmt.Sprintf(`{"jsonrpc":"2.0","id":7,"method":%q}`, r.rpc)
 	}
-	return fmt.Sprintf(`{"jsonrpc":"2.0","id":7,"method":%q,"params":`+params+`}`, r.rpc, r.name)
+	return fmt.Sprintf(`{"jsonrpc":"2.0","id":7,"method":%q,"params":%s}`, r.rpc, params)
 }
 
 // head sets the headers of a request.
@@ -148,14 +150,14 @@ func (r *livesRequest) head(h http.Header) {
 
 // named says what a request is.
 func (l *life) named(r *livesRequest) string {
-	out := fmt.Sprintf("%s %s %q %s, token %d", r.method, r.rpc, r.name, r.kind, slices.Index(l.tokens, r.token))
+	out := fmt.Sprintf("%s %s %q %s, token %d", r.method, r.rpc, r.params(), r.kind, slices.Index(l.tokens, r.token))
 	if r.token != nil {
 		out += " as " + r.scheme
 	}
 	if r.proof != nil {
 		out += fmt.Sprintf(", proof %d for %s of %s with %q", slices.Index(l.made, r.proof), r.proof.method, r.proof.at.Format("15:04:05"), r.proof.nonce)
 	}
-	for _, h := range []*livesHandle{r.session, r.event} {
+	for _, h := range []*livesHandle{r.session, r.event, r.cursor} {
 		if h != nil {
 			out += fmt.Sprintf(", %s under %q", h.inner, h.key)
 		}
@@ -186,6 +188,7 @@ func (l *life) got(r *livesRequest, w *httptest.ResponseRecorder) {
 		}
 		return &livesHandle{inner: inner, outer: outer, of: r.token.principal(), key: l.handleKey}
 	}
+	l.goesOn(r)
 	if id := w.Header().Get("Mcp-Session-Id"); id != "" {
 		l.sessions = append(l.sessions, keep(fmt.Sprint("s-", l.count), id))
 	}
@@ -201,33 +204,7 @@ func (l *life) got(r *livesRequest, w *httptest.ResponseRecorder) {
 		if len(ids) == 2 && l.rules.sessions != 3 { // with the guard's own event, a stream goes on where it did before
 			l.events = append(l.events, &livesHandle{inner: l.inside(r.event), outer: ids[0][1], of: r.token.principal(), key: l.handleKey})
 		}
-	case r.rpc == "tools/list" && w.Code == http.StatusOK:
+	case livesLists[r.rpc] != nil && w.Code == http.StatusOK:
 		l.listed(r, w)
-	}
-}
-
-// listed compares a list with the model.
-func (l *life) listed(r *livesRequest, w *httptest.ResponseRecorder) {
-	l.t.Helper()
-	var answer struct {
-		Result struct {
-			Tools []shownTool `json:"tools"`
-		} `json:"result"`
-	}
-	if err := json.Unmarshal(w.Body.Bytes(), &answer); err != nil {
-		l.t.Errorf("%v: %s", err, w.Body)
-	}
-	got := map[string]string{}
-	for _, tool := range answer.Result.Tools {
-		var missing []string
-		_ = json.Unmarshal(tool.Meta[middleware.MissingScopesKey], &missing)
-		got[tool.Name] = strings.Join(slices.Sorted(slices.Values(missing)), " ")
-	}
-	want := map[string]string{}
-	for name, missing := range l.lists(r.token) {
-		want[name] = strings.Join(missing, " ")
-	}
-	if !maps.Equal(got, want) {
-		l.t.Errorf("the list shows %v, want %v", got, want)
 	}
 }

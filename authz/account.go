@@ -145,11 +145,13 @@ func (s *Server) ways(person storage.User) []templates.Way {
 	if n := len(person.Passkeys); n > 0 {
 		passkeys = language.Say("way.passkeysCount", "count", n)
 	}
-	if len(person.Identities) > 0 {
-		var list language.List
-		for _, i := range person.Identities {
-			list = append(list, s.titleOf(i.Provider))
+	var list language.List
+	for _, i := range person.Identities {
+		if p := s.providers.byID[i.Provider]; p != nil { // with one that is not configured nobody signs in
+			list = append(list, p.Title())
 		}
+	}
+	if len(list) > 0 {
 		others = language.Say("way.providersSome", "accounts", list)
 	}
 	var ways []templates.Way

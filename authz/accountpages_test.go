@@ -105,7 +105,7 @@ func TestWaysToSignIn(t *testing.T) {
 	}{
 		"a password":              {want: []string{"It is set.", "There is none: the password is enough.", password, passkeys, factor, "!" + providers, "With a password"}},
 		"at an address":           {issuer: loopbackIssuer, want: []string{password, factor, "!" + passkeys}},
-		"an account at a former":  {person: func(u *storage.User) { u.Identities = append(u.Identities, former) }, want: []string{providers, "former"}},
+		"an account at a former":  {person: func(u *storage.User) { u.Identities = append(u.Identities, former) }, want: []string{providers, "<dt>Other accounts</dt><dd><p class=\"line\">None.", "!former"}},
 		"a passkey":               {person: func(u *storage.User) { u.Passkeys = []storage.Passkey{{ID: []byte("1")}} }, want: []string{"One passkey."}},
 		"a second step":           {person: func(u *storage.User) { u.SecondFactor = &storage.SecondFactor{} }, want: []string{"After the password you enter a code."}},
 		"no password":             {person: func(u *storage.User) { u.Password = "" }, want: []string{"There is none.", password}},

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"sync"
 
 	"gatehouse.example/registry"
 	"gatehouse.example/storage"
@@ -101,15 +102,18 @@ func (h *Handler) settled(ctx context.Context, body []byte) ([]byte, uint64, err
 	return body, st.Committed, err
 }
 
+// schemaAnswer is the answer with the JSON Schema of records and answers.
+var schemaAnswer = sync.OnceValue(func() *answer { return &answer{body: registry.Schema()} })
+
 // schema serves the JSON Schema of records and answers.
 func (h *Handler) schema(c *call) error {
-	tag := `"` + base64.RawURLEncoding.EncodeToString(sum(nil, "schema", string(registry.Schema()))[:macLen]) + `"`
+	a := schemaAnswer()
+	tag := `"` + base64.RawURLEncoding.EncodeToString(sum(nil, "schema", string(a.body))[:macLen]) + `"`
 	if held, ok := ifNoneMatch(c.r.Header, tag); ok {
 		h.notModified(c, held)
 		return nil
 	}
-	h.setCaching(c.w.Header(), tag)
-	c.send(http.StatusOK, "application/schema+json", registry.Schema())
+	h.ok(c, tag, "application/schema+json", a)
 	return nil
 }
 
@@ -119,13 +123,13 @@ func (h *Handler) health(c *call) error {
 		return err
 	}
 	c.w.Header().Set("Cache-Control", "no-store")
-	c.send(200, "application/json", []byte(`{"status":"ok"}`))
+	c.send(http.StatusOK, jsonType, []byte(`{"status":"ok"}`))
 	return nil
 }
 
 // ping reports that the handler runs.
 func (h *Handler) ping(c *call) error {
 	c.w.Header().Set("Cache-Control", "no-store")
-	c.send(200, "application/json", []byte(`{"pong":true}`))
+	c.send(http.StatusOK, jsonType, []byte(`{"pong":true}`))
 	return nil
 }

@@ -40,12 +40,12 @@ func (h *Handler) answer(c *call, resource string, read reading) error {
 			return err
 		}
 		if a.consistent {
-			h.ok(c, tag, a)
+			h.ok(c, tag, jsonType, a)
 			return nil
 		}
 	}
 	// The catalogue changes faster than it is read. The last body is consistent, but has no tag.
-	h.ok(c, "", a)
+	h.ok(c, "", jsonType, a)
 	return nil
 }
 
@@ -79,8 +79,10 @@ func ifNoneMatch(header http.Header, tag string) (held string, ok bool) {
 	return "", false
 }
 
+const jsonType = "application/json"
+
 // ok sends an answer, with its tag unless that is "".
-func (h *Handler) ok(c *call, tag string, a *answer) {
+func (h *Handler) ok(c *call, tag, contentType string, a *answer) {
 	if _, any := ifNoneMatch(c.r.Header, "*"); any { // "*" matches every existing answer
 		h.notModified(c, tag)
 		return
@@ -94,7 +96,7 @@ func (h *Handler) ok(c *call, tag string, a *answer) {
 		}
 	}
 	h.setCaching(c.w.Header(), tag)
-	c.send(http.StatusOK, "application/json", body)
+	c.send(http.StatusOK, contentType, body)
 }
 
 func (h *Handler) notModified(c *call, tag string) {

@@ -387,7 +387,13 @@ func TestSchemaIsServed(t *testing.T) {
 	if served.Code != 200 || served.Body.String() != string(registry.Schema()) || served.Header().Get("Content-Type") != "application/schema+json" {
 		t.Fatalf("%d %v", served.Code, served.Header())
 	}
-	if w := d.get("/v0/schema", "If-None-Match: "+served.Header().Get("ETag")); w.Code != 304 {
-		t.Errorf("the same again: %d", w.Code)
+	packed := d.get("/v0/schema", "Accept-Encoding: gzip")
+	if packed.Header().Get("Content-Encoding") != "gzip" || unzip(t, packed) != string(registry.Schema()) {
+		t.Errorf("compressed: %v", packed.Header())
+	}
+	for _, held := range []string{served.Header().Get("ETag"), packed.Header().Get("ETag"), "*"} {
+		if w := d.get("/v0/schema", "If-None-Match: "+held); w.Code != 304 || held == "*" && w.Header().Get("ETag") != served.Header().Get("ETag") {
+			t.Errorf("%s again: %d %v", held, w.Code, w.Header())
+		}
 	}
 }

@@ -3,6 +3,8 @@ package schema_test
 import (
 	"context"
 	"errors"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -127,6 +129,10 @@ func TestDialects(t *testing.T) {
 
 // TestCompileRefused checks the errors for invalid schemas of supported dialects.
 func TestCompileRefused(t *testing.T) {
+	readable := filepath.ToSlash(filepath.Join(t.TempDir(), "true.json")) // a schema, if anybody read it
+	if err := os.WriteFile(readable, []byte(`true`), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	for name, test := range map[string]struct {
 		schema string
 		want   error
@@ -146,6 +152,7 @@ func TestCompileRefused(t *testing.T) {
 		"behind a reference":           {`{"$ref":"#/x","x":{"type":1}}`, schema.ErrSchema, `"/type"`},
 		"a reference over the network": {`{"$ref":"https://example.com/a.json"}`, schema.ErrReference, "leaves the document"},
 		"a reference to a file":        {`{"$ref":"file:///etc/passwd"}`, schema.ErrReference, "leaves the document"},
+		"a reference to a schema":      {`{"$ref":"file://` + readable + `"}`, schema.ErrReference, "leaves the document"},
 		"a reference to a neighbour":   {`{"$ref":"other.json"}`, schema.ErrReference, `"other.json": it leaves the document`},
 		"a reference by name":          {`{"$ref":"urn:example:a"}`, schema.ErrReference, "leaves the document"},
 		"a dynamic reference outside":  {`{"$dynamicRef":"https://example.com/a#b"}`, schema.ErrReference, "leaves the document"},

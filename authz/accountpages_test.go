@@ -96,16 +96,20 @@ func TestOverviewOfMany(t *testing.T) {
 func TestWaysToSignIn(t *testing.T) {
 	t.Parallel()
 	const password, passkeys, factor, providers = `href="/account/password"`, `href="/account/passkeys"`, `href="/account/second-factor"`, `href="/account/providers"`
+	const unused = "Nobody can sign in here with it now"
 	former := storage.Identity{Provider: "former", Issuer: "https://former.example.com", Subject: "1"}
 	for name, tt := range map[string]struct {
 		issuer string
 		config func(*authz.Config)
 		person func(*storage.User)
+		page   string // "" for the overview
 		want   []string
 	}{
 		"a password":              {want: []string{"It is set.", "There is none: the password is enough.", password, passkeys, factor, "!" + providers, "With a password"}},
 		"at an address":           {issuer: loopbackIssuer, want: []string{password, factor, "!" + passkeys}},
 		"an account at a former":  {person: func(u *storage.User) { u.Identities = append(u.Identities, former) }, want: []string{providers, "<dt>Other accounts</dt><dd><p class=\"line\">None.", "!former"}},
+		"a former in the list":    {person: func(u *storage.User) { u.Identities = append(u.Identities, former) }, page: "/providers", want: []string{"former", unused, `name="disconnect"`, "!only way"}},
+		"a former one alone":      {person: func(u *storage.User) { u.Password, u.Identities = "", append(u.Identities, former) }, page: "/providers", want: []string{unused, `!name="disconnect"`, "!only way"}},
 		"a passkey":               {person: func(u *storage.User) { u.Passkeys = []storage.Passkey{{ID: []byte("1")}} }, want: []string{"One passkey."}},
 		"a second step":           {person: func(u *storage.User) { u.SecondFactor = &storage.SecondFactor{} }, want: []string{"After the password you enter a code."}},
 		"no password":             {person: func(u *storage.User) { u.Password = "" }, want: []string{"There is none.", password}},
@@ -129,7 +133,7 @@ func TestWaysToSignIn(t *testing.T) {
 				session.Method = "passkey"
 				h.must(h.store.UpdateSession(t.Context(), session))
 			}
-			wantOn(t, name, b.account(personName, "/account"), tt.want...)
+			wantOn(t, name, b.account(personName, "/account"+tt.page), tt.want...)
 		})
 	}
 }
@@ -143,7 +147,7 @@ func TestWaysOfSomebodyOfAProvider(t *testing.T) {
 	page := b.open(p.issuer + "/account")
 	wantOn(t, "overview", page, "With your account at", "The company", `href="/account/providers"`, `!href="/account/password"`, `!href="/account/passkeys"`, `!href="/account/second-factor"`)
 	page = b.open(p.issuer + "/account/providers")
-	if !strings.Contains(page.body, "only way to sign in") || len(page.buttons("disconnect")) != 0 {
+	if !strings.Contains(page.body, "only way to sign in") || strings.Contains(page.body, "Nobody can sign in") || len(page.buttons("disconnect")) != 0 {
 		t.Errorf("the only way to sign in can be disconnected: %s", page)
 	}
 }

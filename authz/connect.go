@@ -30,7 +30,7 @@ func (s *Server) showProviders(w http.ResponseWriter, r *http.Request) error {
 	for _, identity := range session.person.Identities {
 		page.Identities = append(page.Identities, templates.Identity{
 			ID: string(aliasOf(identity)), Provider: s.titleOf(identity.Provider), Handle: identity.Handle,
-			Removable: s.waysToSignIn(without(session.person, aliasOf(identity))) > 0,
+			Removable: s.waysToSignIn(without(session.person, aliasOf(identity))) > 0, Former: s.providers.byID[identity.Provider] == nil,
 		})
 	}
 	return s.pagesFor(r, s.path(providersPath)).Connected(w, page)

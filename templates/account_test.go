@@ -117,7 +117,7 @@ func otherPages(text string) map[string]any {
 	return map[string]any{
 		"before a provider": templates.BeforeProvider{Provider: provider, Client: client, RedirectHost: text, Resources: resources},
 		"connected": templates.Connected{
-			Account: account, Identities: []templates.Identity{{ID: "id", Provider: text, Handle: text, Removable: true}}, Providers: []templates.Provider{provider},
+			Account: account, Identities: []templates.Identity{{ID: "id", Provider: text, Handle: text, Removable: true, Former: true}}, Providers: []templates.Provider{provider},
 		},
 		"sign-in of somebody": templates.Login{Client: client, RedirectHost: text, Resources: resources, UserName: text, Problem: said, Providers: []templates.Provider{provider}},
 		"consent of somebody": templates.Consent{Client: client, RedirectHost: text, Groups: groups, UserName: text, Account: account, Problem: said},

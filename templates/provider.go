@@ -78,6 +78,8 @@ type Identity struct {
 	Provider, Handle string
 	// Removable means that the person can sign in without it.
 	Removable bool
+	// Former means that nobody can sign in with it now: its provider is not configured.
+	Former bool
 }
 
 // Connected writes the page of the accounts at providers.

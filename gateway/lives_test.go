@@ -420,7 +420,7 @@ func (l *life) assertion(text string) (out gateway.Assertion) {
 	w := httptest.NewRecorder()
 	l.router.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "https://any.example.com/jwks.json", nil))
 	var set jose.JSONWebKeySet
-	signed, err := jose.ParseSigned(text, []jose.SignatureAlgorithm{jose.ES256})
+	signed, err := jose.ParseSignedCompact(text, []jose.SignatureAlgorithm{jose.ES256})
 	if err = errors.Join(err, json.Unmarshal(w.Body.Bytes(), &set)); err != nil {
 		l.t.Error(err)
 		return out

@@ -2,6 +2,9 @@ package dcr
 
 import (
 	"context"
+	"crypto"
+	"crypto/rsa"
+	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
@@ -261,10 +264,25 @@ func (a assertion) signedBy(keys []jose.JSONWebKey, jws *jose.JSONWebSignature) 
 		if tries++; tries > maxTries {
 			break
 		}
-		if _, err := jws.Verify(key.Key); err == nil {
+		if madeBy(jws, key.Key, a.raw) {
 			return true, true
 		}
 		known = known || named
 	}
 	return false, known
+}
+
+// madeBy reports whether key made the signature of the compact JWS raw, which signed is read
+// from. The salt of PS256 must be as long as the hash (RFC 7518 section 3.5); the library
+// takes any length.
+func madeBy(signed *jose.JSONWebSignature, key any, raw string) bool {
+	if _, err := signed.Verify(key); err != nil {
+		return false
+	}
+	strong, isRSA := key.(*rsa.PublicKey)
+	if !isRSA || signed.Signatures[0].Protected.Algorithm != string(jose.PS256) {
+		return true
+	}
+	sum := sha256.Sum256([]byte(raw[:strings.LastIndex(raw, ".")]))
+	return rsa.VerifyPSS(strong, crypto.SHA256, sum[:], signed.Signatures[0].Signature, &rsa.PSSOptions{SaltLength: rsa.PSSSaltLengthEqualsHash}) == nil
 }

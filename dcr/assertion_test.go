@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/http"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -180,6 +181,23 @@ func TestAssertionRules(t *testing.T) {
 				t.Errorf("%d writes for an assertion that was refused", n)
 			}
 		})
+	}
+}
+
+// TestSaltIsAsLongAsTheHash: RFC 7518 section 3.5, for assertions and for software statements.
+func TestSaltIsAsLongAsTheHash(t *testing.T) {
+	s := newSigner(t, "PS256")
+	f := newFixture(t, trusting(s.key.Public()))
+	for _, salt := range []int{32, 20, 31, 33, 222} {
+		s.salt = salt
+		if err := f.Authenticate(t.Context(), s.client(), s.good(t, f.clock.now()), audiences); (err == nil) != (salt == 32) || err != nil && !errors.Is(err, dcr.ErrAssertion) {
+			t.Errorf("an assertion, salt of %d bytes: error %v", salt, err)
+		}
+		stated := s.sign(t, map[string]any{"iss": publisherName, "software_id": "notes"}, map[string]any{"kid": nil, "typ": nil})
+		want := map[bool]int{true: http.StatusCreated, false: http.StatusBadRequest}[salt == 32]
+		if a := f.post(t, with(`"software_statement":"`+stated+`"`)); a.status != want {
+			t.Errorf("a statement, salt of %d bytes: status %d: %s", salt, a.status, a.raw)
+		}
 	}
 }
 

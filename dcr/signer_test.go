@@ -1,6 +1,7 @@
 package dcr_test
 
 import (
+	"cmp"
 	"crypto"
 	"crypto/ecdsa"
 	"crypto/ed25519"
@@ -32,6 +33,7 @@ var audiences = []string{issuerURL, tokenURL}
 type signer struct {
 	id, kid, alg string
 	key          crypto.Signer
+	salt         int // of PS256, in bytes; 0 for as long as the hash
 }
 
 func newSigner(t testing.TB, alg string) signer {
@@ -127,7 +129,7 @@ func (s signer) signature(t testing.TB, input string) []byte {
 		signature = append(r.FillBytes(make([]byte, size)), v.FillBytes(make([]byte, size))...)
 	case *rsa.PrivateKey:
 		if s.alg == "PS256" {
-			signature, err = rsa.SignPSS(rand.Reader, key, crypto.SHA256, sum, &rsa.PSSOptions{SaltLength: rsa.PSSSaltLengthEqualsHash})
+			signature, err = rsa.SignPSS(rand.Reader, key, crypto.SHA256, sum, &rsa.PSSOptions{SaltLength: cmp.Or(s.salt, rsa.PSSSaltLengthEqualsHash)})
 		} else {
 			signature, err = rsa.SignPKCS1v15(rand.Reader, key, crypto.SHA256, sum)
 		}

@@ -99,7 +99,7 @@ func (s statements) verify(raw string, now time.Time) (map[string]json.RawMessag
 	switch {
 	case !known:
 		return nil, refuse(codeUnapprovedStatement, "software_statement", "its issuer is not trusted here; register without it")
-	case !signedBy(signed, keys):
+	case !signedBy(signed, keys, raw):
 		return nil, invalidStatement("its signature is not valid")
 	}
 	if why := invalidAt(dates.Expires, dates.NotBefore, dates.IssuedAt, now); why != "" {
@@ -120,15 +120,15 @@ func (s statements) parseError(raw string) error {
 	return invalidStatement("it is not a JWT signed with ES256, EdDSA, RS256 or PS256")
 }
 
-// signedBy reports whether one of the keys made the signature.
-func signedBy(signed *jose.JSONWebSignature, keys []jose.JSONWebKey) bool {
+// signedBy reports whether one of the keys made the signature of raw, which signed is read from.
+func signedBy(signed *jose.JSONWebSignature, keys []jose.JSONWebKey, raw string) bool {
 	header := signed.Signatures[0].Protected
 	for _, key := range keys {
 		named := header.KeyID == "" || key.KeyID == "" || key.KeyID == header.KeyID
 		if !named || !slices.Contains(algorithmsOf(key), header.Algorithm) {
 			continue
 		}
-		if _, err := signed.Verify(key.Key); err == nil {
+		if madeBy(signed, key.Key, raw) {
 			return true
 		}
 	}

@@ -358,6 +358,8 @@ func TestNewRefusesWhatCannotWork(t *testing.T) {
 		{"policy with a wildcard inside", "redirect host", func(c *dcr.Config) { c.Policy.RedirectHosts = []string{"a.*.example.com"} }},
 		{"policy with a wildcard alone", "redirect host", func(c *dcr.Config) { c.Policy.RedirectHosts = []string{"*"} }},
 		{"policy with an empty host", "redirect host", func(c *dcr.Config) { c.Policy.RedirectHosts = []string{""} }},
+		{"policy with an empty scope", "is no scope", func(c *dcr.Config) { c.Policy.Scopes = []string{""} }},
+		{"policy with two scopes in one", "is no scope", func(c *dcr.Config) { c.Policy.Scopes = []string{"notes:read notes:write"} }},
 		{"policy without the code grant", "grant types", func(c *dcr.Config) { c.Policy.GrantTypes = []string{"refresh_token"} }},
 		{"policy with another grant", "grant types", func(c *dcr.Config) { c.Policy.GrantTypes = []string{"authorization_code", "implicit"} }},
 		{"statements without an issuer", "needs a name", issuers(issuer("", publisher.Public()))},

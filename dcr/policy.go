@@ -72,6 +72,11 @@ func (p *Policy) validate() error {
 			errs = append(errs, fmt.Errorf("dcr: policy: redirect host %q is neither a host in lowercase nor *. and a host", host))
 		}
 	}
+	for _, scope := range p.Scopes {
+		if !metadata.ValidScope(scope) {
+			errs = append(errs, fmt.Errorf("dcr: policy: scope %q is no scope: write the name of one, without spaces, and each as an element of its own", scope))
+		}
+	}
 	if len(p.GrantTypes) > 0 && (!subset(p.GrantTypes, supportedGrants) || !p.allowsGrant(metadata.GrantAuthorizationCode)) {
 		errs = append(errs, errors.New("dcr: policy: grant types must be authorization_code, with or without refresh_token"))
 	}

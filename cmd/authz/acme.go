@@ -33,6 +33,9 @@ type acmeSettings struct {
 // orders reports whether certificates come from an authority.
 func (a *acmeSettings) orders() bool { return len(a.ACMENames) > 0 }
 
+// letsEncrypt is the default of acme-directory.
+const letsEncrypt = "https://acme-v02.api.letsencrypt.org/directory"
+
 // maxNames bounds the names: each is an order of its own.
 const maxNames = 100
 
@@ -49,7 +52,8 @@ func (a *acmeSettings) mistakes(cert string) error {
 		}
 	}
 	if !a.orders() {
-		mistake(a.ACMEEmail != "" || a.ACMEHTTPListen != "" || a.ACMEAgreeTerms || a.ACMERoots != "", "acme-names is not set: name the hosts to have certificates for, or leave out the other settings that begin with acme")
+		of := a.ACMEEmail != "" || a.ACMEHTTPListen != "" || a.ACMEAgreeTerms || a.ACMERoots != "" || a.ACMEDirectory != letsEncrypt || !a.ACMETLSALPN
+		mistake(of, "acme-names is not set: name the hosts to have certificates for, or leave out the other settings that begin with acme")
 		return errors.Join(errs...)
 	}
 	mistake(cert != "", "acme-names and tls-cert are both set: a certificate comes from an authority or from a file, leave out one of them")

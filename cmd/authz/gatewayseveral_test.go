@@ -236,6 +236,7 @@ func fetched(t *testing.T, url string) string {
 func planned(t *testing.T, text string, change ...func(*gatewaySettings)) (*gatewayPlan, []string, error) {
 	t.Helper()
 	s := gatewaySettings{Listen: "127.0.0.1:0", AdminListen: off, Identity: "headers", MaxBody: 1 << 20, MaxToken: defaultMaxToken, LogFormat: "text"}
+	s.ACMEDirectory, s.ACMETLSALPN = letsEncrypt, true
 	s.MaxConnections, s.DPoPWindow = 1, settings.Duration(5*time.Minute)
 	for _, c := range change {
 		c(&s)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"errors"
+	"fmt"
 	"net/http"
 	"reflect"
 	"slices"
@@ -116,19 +117,15 @@ func (v *guarding) watch(ctx context.Context) error {
 // reload reads all settings, and lets the gateway take those that it can. A resource whose settings
 // are the same goes on as it is.
 func (v *guarding) reload(ctx context.Context) reloaded {
-	k, err := v.program.parse(ctx, v.args, func(int) {})
-	if err != nil {
+	out := reloaded{Done: true}
+	if _, _, _, err := v.read(ctx, nil); err != nil { // as a restart would read them
 		return refused(err)
 	}
-	verb, ok := k.Selected().Target.Addr().Interface().(*gatewayVerb)
-	if !ok {
-		return refused(errors.New("this is no gateway"))
-	}
-	out := reloaded{Done: true}
-	s, flags := &verb.gatewaySettings, k.Selected().Flags
-	s.before = &v.plan.keys
-	plan, warnings, err := v.program.loadGateway(k, s, func(flags []*kong.Flag) { out.Restart = v.settle(flags) })
+	plan, warnings, flags, err := v.read(ctx, func(flags []*kong.Flag) { out.Restart = v.settle(flags) })
 	if err != nil {
+		if len(out.Restart) > 0 {
+			err = fmt.Errorf("with the settings that need a restart as they were: %w", err)
+		}
 		return refused(err)
 	}
 	out.Changed = v.changes(flags, plan)
@@ -142,6 +139,24 @@ func (v *guarding) reload(ctx context.Context) reloaded {
 	out.Warnings = slices.DeleteFunc(slices.Clone(warnings), func(w string) bool { return slices.Contains(v.warnings, w) })
 	v.flags, v.warnings = flags, warnings
 	return out
+}
+
+// read reads all settings as the start does. Settle is that of [program.loadGateway]; with it, the keys
+// that are in use stay.
+func (v *guarding) read(ctx context.Context, settle func([]*kong.Flag)) (*gatewayPlan, []string, []*kong.Flag, error) {
+	k, err := v.program.parse(ctx, v.args, func(int) {})
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	verb, ok := k.Selected().Target.Addr().Interface().(*gatewayVerb)
+	if !ok {
+		return nil, nil, nil, errors.New("this is no gateway")
+	}
+	if settle != nil {
+		verb.before = &v.plan.keys
+	}
+	plan, warnings, err := v.program.loadGateway(k, &verb.gatewaySettings, settle)
+	return plan, warnings, k.Selected().Flags, err
 }
 
 // settle gives flags that need a restart their values from before, and returns those that differ.

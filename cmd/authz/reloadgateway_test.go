@@ -107,6 +107,23 @@ func TestGatewaySettingsThatReload(t *testing.T) {
 			t.Errorf("%s, back: %+v", line, got)
 		}
 	}
+	// What a restart would refuse is refused now, also where the new value needs that restart.
+	for line, want := range map[string]string{
+		"drain: -1s": "drain", "max-connections: 0": "max-connections", "log-format: xml": "log-format", "trusted-proxies: [x]": "trusted-proxies",
+		"tls-cert: DIR/scopes.yaml": "tls-key", "session-key: abc": "session-key", "audit-required: true": "audit-required", "audit: DIR/a.jsonl": "audit-key",
+		"verify-only: true": "upstream", "acme-folder: DIR": "acme-names", "admin-listen: here": "admin-listen",
+		"identity: assertion\nassertion-key: abc": "assertion-key",
+	} {
+		r.write(t, base+line+"\n")
+		if got := r.reload(t); got.Done || !strings.Contains(strings.Join(got.Mistakes, " "), want) {
+			t.Errorf("%s: %+v", line, got)
+		}
+	}
+	r.write(t, leaveOut(base, "upstream")+"verify-only: true\n")
+	if got := r.reload(t); got.Done || !strings.HasPrefix(strings.Join(got.Mistakes, " "), "with the settings that need a restart as they were: upstream") {
+		t.Errorf("a gateway that forwards has no upstream any more: %+v", got)
+	}
+	r.write(t, base)
 	document := func() string {
 		_, text := get(t, http.DefaultClient, "http://"+r.shown("listening on")+"/.well-known/oauth-protected-resource/mcp")
 		return text

@@ -28,7 +28,7 @@ const overTLS = "\nupstream: https://127.0.0.1:9/other"
 
 // restartAtGateway are those whose new values need a restart.
 var restartAtGateway = map[string]string{
-	"listen": "127.0.0.1:1", "admin-listen": "127.0.0.1:2", "drain": "1s", "max-connections": "99", "log-format": "json", "trusted-proxies": "[10.0.0.1]", "verify-only": "true",
+	"listen": "127.0.0.1:1", "admin-listen": "127.0.0.1:2", "drain": "1s", "max-connections": "99", "log-format": "json", "trusted-proxies": "[10.0.0.1]",
 	"tls-cert": "DIR/cert.pem\ntls-key: DIR/key.pem", "tls-key": "DIR/key.pem\ntls-cert: DIR/cert.pem",
 	"session-key": testKey(3), "assertion-key": "DIR-KEY\nidentity: assertion",
 	"acme-names": "[auth.example.com]" + acmeAgreed + inFolder, "acme-agree-terms": "true\nacme-names: [auth.example.com]" + inFolder, "acme-email": "ops@example.com" + acmeNamed + inFolder,
@@ -39,9 +39,9 @@ var restartAtGateway = map[string]string{
 
 const inFolder = "\nacme-folder: DIR/acme"
 
-// withoutForwarding are keys that only verify-only has. They need a restart of a gateway that forwards,
-// because that does.
-var withoutForwarding = []string{"insecure-trust-mcp-headers", "verify-method-header", "verify-uri-header"}
+// withoutForwarding are verify-only and the keys that only it has. They need a restart of a gateway that
+// forwards, because that does; TestGatewaySettingsThatReload tries verify-only.
+var withoutForwarding = []string{"verify-only", "insecure-trust-mcp-headers", "verify-method-header", "verify-uri-header"}
 
 // TestEveryKeyOfTheGateway: a key of the file is taken by a running gateway, or named as one that needs
 // a restart. One that this test does not try is a fault.

@@ -16,7 +16,7 @@ var reloadedKeys = map[string]string{
 	"client-unused": "2d", "client-idle": "20d", "client-documents": "deny", "client-documents-allow": "[example.com]", "client-documents-deny": "[example.com]",
 	"client-documents-pinned": `["https://client.example.org/one=DIR/document.json"]`, "assertion-audience": "issuer-or-endpoint",
 	"access-token-ttl": "7m", "code-ttl": "50s", "refresh-window": "20s", "refresh-idle": "20d", "refresh-max": "80d",
-	"session-idle": "1h", "session-max": "10h", "consent-remember": "[1d]", "insecure-remember-unvouched": "true",
+	"session-idle": "1h", "session-max": "10h", "consent-remember": "[1d]", "insecure-remember-unvouched": "true", "audit-verbs": "DIR/verbs.jsonl",
 	"dev-resource": "[https://notes.example.com/mcp]", "dev-introspection-secret": "not-used-without-dev",
 	"limit-token": "7", "limit-client": "7", "limit-introspection": "7", "limit-registration": "7", "limit-documents": "7000", "limit-pages": "7000",
 	"groups":              "{staff: [ada]}",
@@ -39,7 +39,7 @@ var restartKeys = map[string]string{
 	"drain":            "3s", "max-connections": "77", "trusted-proxies": "[192.0.2.1]", "signing-algorithm": "EdDSA", "key-rotation": "20d", "key-cache": "2m",
 	"log-format": "json", "proxy": "http://proxy.example.com:3128", "proxy-by-name": "true\nproxy: http://proxy.example.com:3128", "egress-check": "[example.com]",
 	"dev-password": "not-used-without-dev", "registry-at": "/registry",
-	"audit": "DIR/trail.jsonl", "audit-required": "true\naudit: DIR/trail.jsonl", "audit-verbs": "DIR/verbs.jsonl",
+	"audit": "DIR/trail.jsonl", "audit-required": "true\naudit: DIR/trail.jsonl",
 }
 
 const (

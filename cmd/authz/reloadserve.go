@@ -29,6 +29,7 @@ var serveReloads = []string{
 	"session-idle", "session-max", "consent-remember", "insecure-remember-unvouched",
 	"limit-token", "limit-client", "limit-introspection", "limit-registration", "limit-documents", "limit-pages",
 	"dev-resource", "dev-introspection-secret",
+	"audit-verbs", // of the verbs, which read it themselves
 }
 
 // serving is what a running server was told last. It is used by one reload at a time.

@@ -14,6 +14,7 @@ import (
 // serverFile is what a verb about resources knows from the file of the server.
 type serverFile struct {
 	resources []authz.Resource
+	known     bool // there is a file, whose resources could be read
 	groups    map[string][]string
 	// providers are those of the file with id and preset only, without secrets; nil if they are not
 	// known.

@@ -33,7 +33,8 @@ func (p *program) loadResources(k *kong.Context) (file serverFile, err error) {
 		return serverFile{}, err
 	}
 	if d != nil {
-		if file.resources, err = resourcesIn(d); err != nil {
+		file.resources, err = resourcesIn(d)
+		if file.known = err == nil; err != nil {
 			fmt.Fprintf(p.stderr, "authz: warning: the resources of the file are left out, because they cannot be read: %v\n", err)
 			file.resources = nil
 		}
@@ -140,7 +141,7 @@ func (v *resourceCheck) Run(ctx context.Context, p *program, k *kong.Context) er
 	if err != nil {
 		return err
 	}
-	answer := checkResource(list, v.URI)
+	answer := checkResource(list, v.URI, file.known)
 	if m, ok, _ := list.Lookup(v.URI); ok {
 		if answer.Warnings, err = file.emptyRules(ctx, store, m.Resource); err != nil {
 			return err
@@ -157,7 +158,20 @@ func (v *resourceCheck) Run(ctx context.Context, p *program, k *kong.Context) er
 	return err
 }
 
-func checkResource(list authz.ResourceList, uri string) checkedResource {
+// outOfUse says why a resource of the store is out of use, and what ends that. One that has a mistake
+// may be disabled as well.
+func outOfUse(list authz.ResourceList, m authz.ResourceMatch) string {
+	uri, enable := wordOf(m.Resource.URI), "authz resource enable "+wordOf(m.Entry)+" ends that"
+	for _, problem := range list.Problems() {
+		if problem.URI == m.Entry {
+			return fmt.Sprintf("%s is out of use: %s; if it is disabled, %s", uri, problem.Why, enable)
+		}
+	}
+	return fmt.Sprintf("%s is out of use: %s", uri, enable)
+}
+
+// checkResource returns the answer by a list in which are the resources of the file if inFile.
+func checkResource(list authz.ResourceList, uri string, inFile bool) checkedResource {
 	answer := checkedResource{URI: uri}
 	m, ok, err := list.Lookup(uri)
 	switch {
@@ -166,6 +180,9 @@ func checkResource(list authz.ResourceList, uri string) checkedResource {
 		return answer
 	case err != nil:
 		answer.Why = fmt.Sprintf("%s is not a resource: %s", wordOf(uri), strings.TrimPrefix(err.Error(), "metadata: "))
+		return answer
+	case !ok && inFile:
+		answer.Why = wordOf(uri) + " is neither in the file nor in the store: list it in the file, or add it with authz resource add"
 		return answer
 	case !ok:
 		answer.Why = fmt.Sprintf("%s is not known: add it with authz resource add, or name the file of the server with --config if it lists it", wordOf(uri))
@@ -176,7 +193,7 @@ func checkResource(list authz.ResourceList, uri string) checkedResource {
 		answer.From = "store"
 	}
 	if m.Disabled {
-		answer.Why = fmt.Sprintf("%s is out of use: authz resource enable %s ends that, unless authz resource ls warns of it", wordOf(answer.URI), wordOf(m.Entry))
+		answer.Why = outOfUse(list, m)
 	}
 	answer.Name, answer.DefaultScopes, answer.ClientID = m.Resource.Name, m.Resource.DefaultScopes, m.ClientID
 	if a := m.Resource.Allow; len(a.Groups)+len(a.People) > 0 {

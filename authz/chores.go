@@ -127,9 +127,9 @@ func (c *chores) reportRoom(ctx context.Context) {
 	c.room, c.lastRoomReport = room, now
 	switch room {
 	case storage.RoomNone:
-		c.log.ErrorContext(ctx, "the store is full: it refuses writes, so sign-ins, refreshes and revocations fail; give it more memory")
+		c.log.ErrorContext(ctx, "the store is full: it refuses writes, so sign-ins, refreshes and revocations fail; give it more memory, or its disk more space")
 	case storage.RoomTight:
-		c.log.WarnContext(ctx, "the store is nearly full: clients cannot register, so that all other requests still succeed; give it more memory")
+		c.log.WarnContext(ctx, "the store is nearly full: clients cannot register, so that all other requests still succeed; give it more memory, or its disk more space")
 	default:
 		c.log.InfoContext(ctx, "the store has room again")
 	}

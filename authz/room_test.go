@@ -76,6 +76,9 @@ func TestLogTellsRoom(t *testing.T) {
 		if n := said("the store is nearly full"); n < 1 || n > 6 {
 			t.Errorf("in five minutes the log said %d times that the store is nearly full", n)
 		}
+		if n := said("give it more memory, or its disk more space"); n != said("the store is nearly full") {
+			t.Errorf("%d lines name what a store in a file needs too\n%s", n, s.log)
+		}
 		s.faults.SetRoom(storage.RoomNone)
 		time.Sleep(6 * time.Second)
 		if said(`level=ERROR msg="the store is full`) != 1 {

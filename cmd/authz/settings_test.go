@@ -119,6 +119,12 @@ func TestSettingsAreDocumented(t *testing.T) {
 			t.Errorf("--%s has the default %s, the table says %s", flag.Name, flag.Default, shown)
 		}
 		delete(rows, flag.Name)
+		for _, written := range strings.Split(string(data), "`"+flag.Name+": ")[1:] { // as one writes it into the file
+			value, _, _ := strings.Cut(written, "`")
+			if _, err := settings.ReadDocument("operations.md", []byte(flag.Name+": "+value), []string{flag.Name}); err != nil {
+				t.Errorf("%s: %s: %v", flag.Name, value, err)
+			}
+		}
 	}
 	for name := range rows {
 		t.Errorf("--%s is in the table and no setting", name)

@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+
+	"gatehouse.example/authz"
 )
 
 func audience(t *testing.T, r reply) string {
@@ -135,6 +137,29 @@ func TestNeverAnotherOne(t *testing.T) {
 			mustRefuse(t, held.token(tasks), http.StatusBadRequest, "invalid_grant")
 		})
 	}
+}
+
+// TestOthersOfAnAudience: a refresh that names none is for those of the grant's first token that are
+// left, so for no other server, and for all again when they are served again.
+func TestOthersOfAnAudience(t *testing.T) {
+	t.Parallel()
+	h, c := newHarness(t, setup{config: sharing}), testClients()["native"]
+	code := h.newBrowser().code(asksFor(c, "", notes, tasks, files))
+	held := heldGrant{h: h, c: c, refresh: h.toToken(c, naming(redemption(c, code), notes, tasks)).member(t, "refresh_token")}
+	all := h.cfg.Resources
+	for _, tt := range []struct {
+		served []authz.Resource
+		want   string
+	}{{all[1:], tasks}, {all, "[" + notes + " " + tasks + "]"}} {
+		h.cfg.Resources = tt.served
+		h.restart()
+		if got := audience(t, held.token()); got != tt.want {
+			t.Errorf("with %d resources a token for %s, want %s", len(tt.served), got, tt.want)
+		}
+	}
+	h.cfg.Resources = all[2:]
+	h.restart()
+	mustRefuse(t, held.token(), http.StatusBadRequest, "invalid_target")
 }
 
 // TestRemovedRedirectURI: a code that was sent to a redirect URI that the client no longer

@@ -16,8 +16,8 @@ import (
 // it answers 503.
 func TestMinorityVouchesForNothing(t *testing.T) {
 	t.Parallel()
-	// After a slow election the other process has not watched the term to its end, and waits for the
-	// primary before; that is about other faults, so the wait is short.
+	// If sentinels stall meanwhile, the other process has not watched the term to its end, and waits for
+	// the primary before; that is another fault, so the wait is short.
 	s := newSuccessionOf(t, cast{replicas: 2, workers: flapWorkers, downAfter: time.Second, divisible: true, parameters: "?wait-for-missing=3s"})
 	rounds := amount(1, 20)
 	for range rounds {

@@ -70,6 +70,9 @@ func (l *life) ask() {
 		r.session = one(l, l.sessions[max(0, len(l.sessions)-4):]...)
 	}
 	l.authorize(r, g)
+	if r.fails == "busy" && r.method != http.MethodGet { // a proof for another request brought its method
+		r.fails = ""
+	}
 	l.send(r)
 }
 
@@ -199,7 +202,7 @@ func (r *livesRequest) raw() *http.Request {
 		raw.Header["X-Forwarded-Uri"] = []string{r.path + "?q"}
 		raw.Header["X-Forwarded-Method"] = []string{r.method}
 		if !r.agreed {
-			raw.Header["X-Original-Url"] = []string{"https://" + r.host + "/elsewhere"}
+			raw.Header["X-Original-Url"] = []string{"https://" + r.host + "/another"}
 		}
 	}
 	if r.token != nil {

@@ -29,13 +29,18 @@ func (l *eventLines) next(p []byte) (part []byte, ends bool, rest []byte) {
 	return p[:end], true, p[end+1:]
 }
 
-// text returns a line, or at least its beginning, without a byte order mark.
+// text returns a line, or at least its beginning, without a byte order mark. A line that begins with
+// one all the same is a field that no client knows. It becomes a comment: a line before it can have been
+// left out, and some clients leave out more than one mark.
 func (l *eventLines) text(line []byte) []byte {
-	if l.seen {
-		return line
+	mark := []byte("\ufeff")
+	if !l.seen {
+		line, l.seen = bytes.TrimPrefix(line, mark), true
 	}
-	l.seen = true
-	return bytes.TrimPrefix(line, []byte("\ufeff"))
+	if bytes.HasPrefix(line, mark) {
+		return append([]byte(":"), line...)
+	}
+	return line
 }
 
 // fieldOf splits a line into name and value. A comment has no name, and a line without a colon

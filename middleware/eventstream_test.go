@@ -244,7 +244,7 @@ func FuzzEvents(f *testing.F) {
 	issuer := middlewaretest.NewIssuer(f)
 	guard := newGuard(f, issuer, func(c *middleware.Config) { c.Sessions = newHandles(f, 1) })
 	token := issuer.Mint(claims{"aud": resource})
-	for _, text := range []string{"id: 1\ndata: a\n\n", "id:1\rdata: a\r\r", "data\ndata:\r\n\r\nid", "\ufeffid: 1\n\n", "id: 1\n\n: x\n\n", "event: endpoint\ndata: x\n\n", "id : 1\n\n", "\r\n\r\nid: \x00\n"} {
+	for _, text := range []string{"id: 1\ndata: a\n\n", "id:1\rdata: a\r\r", "data\ndata:\r\n\r\nid", "\ufeffid: 1\n\n", "\ufeff\ufeffid: 1\n\n", "id: 1\n\n: x\n\n", "event: endpoint\ndata: x\n\n", "id : 1\n\n", "\r\n\r\nid: \x00\n"} {
 		f.Add(text, 3)
 	}
 	f.Fuzz(func(t *testing.T, text string, size int) {

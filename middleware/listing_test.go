@@ -219,6 +219,16 @@ func TestUnreadableLists(t *testing.T) {
 			t.Errorf("%s: %q", name, w.Body)
 		}
 	}
+	for _, stream := range []string{
+		"\ufeff\ufeffdata: " + toolList + "\n\n",
+		"\ufeff\ufeff\ufeffdata: " + toolList + "\n\n",
+		"event: x\ndata: {\"tools\":[\n\n\ufeffdata: " + toolList + "\n\n",
+	} { // readers of text, and of events after them, leave out a mark each
+		w := listed(guard, post(issuer, "", request("tools/list", `{}`)), streamType, stream)
+		if got := messagesOf(strings.TrimLeft(w.Body.String(), "\ufeff")); strings.Contains(strings.Join(got, ""), secret) {
+			t.Errorf("%q becomes %q", stream, w.Body)
+		}
+	}
 }
 
 // checkLost checks that a stream ends with an error response about a lost response.

@@ -67,7 +67,7 @@ func FuzzDocumentID(f *testing.F) {
 		if !secure || len(id) > maxDocumentID || host == "" || path == "" || host != strings.ToLower(host) || !isDocument(id) {
 			t.Fatalf("accepted %q", id)
 		}
-		for _, bad := range []string{"#", "\\", " ", "/../", "/./", "%2e%2e/", "%2E%2E/", "\x7f"} {
+		for _, bad := range []string{"#", "\\", " ", "/../", "/./", "/%2e%2e/", "/%2E%2E/", "\x7f"} {
 			if strings.Contains(id, bad) {
 				t.Fatalf("accepted %q with %q", id, bad)
 			}

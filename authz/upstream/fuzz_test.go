@@ -184,7 +184,7 @@ func fits(t *testing.T, p upstream.Provider, a upstream.Arrival) {
 		wrong(group != "" && text(group, 256) && strings.TrimSpace(group) == group, "a group")
 	}
 	for _, org := range a.Organisations {
-		wrong(org != "" && strings.Trim(org, "abcdefghijklmnopqrstuvwxyz0123456789-") == "", "an organisation")
+		wrong(org != "" && strings.Trim(org, "abcdefghijklmnopqrstuvwxyz0123456789-_") == "", "an organisation") // GitHub has names with _, of managed people
 	}
 	wrong(len(a.RefreshToken) <= 16<<10, "the refresh token")
 }

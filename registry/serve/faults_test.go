@@ -150,6 +150,53 @@ func TestUnreadableRows(t *testing.T) {
 	}
 }
 
+// TestDamagedRows: rows that the store gives back damaged are left out and logged. A server of which
+// nothing can be read is a fault of the registry: the answer is neither 404 nor a list without versions.
+func TestDamagedRows(t *testing.T) {
+	c := newDesk(t, serve.Config{}, rowOf("com.example/a", "1.0.0"), rowOf("com.example/a", "0.9.0", isOlder), rowOf("com.example/lone", "1.0.0"),
+		rowOf("com.example/torn", "1.0.0", recordIs(`{"name":`)), rowOf("com.example/old", "1.0.0", isDeleted))
+	const lone, torn = "/v0.1/servers/com.example%2Flone/versions", "/v0.1/servers/com.example%2Ftorn/versions"
+	for _, path := range []string{"/v0.1/servers?version=1.0.0&search=/lone", "/v0.1/servers/com.example%2Fa/versions", lone, lone + "/1.0.0", "/servers/com.example/lone"} {
+		if w := c.get(path); w.Code != 200 || c.log.String() != "" {
+			t.Errorf("%s: %d, and the log has %s", path, w.Code, c.log.String())
+		}
+	}
+	c.damage("com.example/lone", "1.0.0")
+	c.damage("com.example/a", "0.9.0")
+	c.commit(rowOf("com.example/b", "1.0.0")) // the answers so far are kept
+	for path, want := range map[string]int{
+		lone: 500, lone + "?limit=1&include_deleted=true": 500, lone + "/1.0.0": 500, lone + "/latest": 500, "/servers/com.example/lone": 500,
+		torn: 500, torn + "?shape=wrapped": 500, torn + "/latest": 500, "/servers/com.example/torn": 500,
+		"/v0.1/servers/com.example%2Fnobody/versions": 404, "/v0.1/servers/com.example%2Fold/versions": 404,
+	} {
+		if w := c.get(path); w.Code != want {
+			t.Errorf("%s: %d, want %d", path, w.Code, want)
+		}
+	}
+	if got := c.list("/v0.1/servers").names(); !slices.Equal(got, []string{"com.example/a 1.0.0", "com.example/b 1.0.0"}) {
+		t.Errorf("%q", got)
+	}
+	if got := c.list("/v0.1/servers/com.example%2Fa/versions").names(); !slices.Equal(got, []string{"com.example/a 1.0.0"}) {
+		t.Errorf("%q", got)
+	}
+	if n := strings.Count(c.log.String(), "rows of the catalogue cannot be read and are left out"); n < 1 || n > 2 { // once in a minute
+		t.Errorf("logged %d times", n)
+	}
+}
+
+// damage overwrites a stored row.
+func (c *desk) damage(name, version string) {
+	c.t.Helper()
+	key := "gatehouse:catalogue-row:" + name + "\x00" + version
+	row, err := c.faults.Get(c.t.Context(), key)
+	if err == nil {
+		_, err = c.faults.Put(c.t.Context(), storage.Put{Key: key, Data: row.Data[:len(row.Data)-1], If: storage.Always, Operation: storage.Version{1}})
+	}
+	if err != nil {
+		c.t.Fatal(err)
+	}
+}
+
 // TestLargePages: a page of large records has fewer rows, and further pages have the rest.
 func TestLargePages(t *testing.T) {
 	var rows []catalogue.Entry
@@ -240,6 +287,40 @@ func (h *hung) Get(ctx context.Context, key string) (storage.Item, error) {
 		return storage.Item{}, ctx.Err()
 	}
 	return h.Backend.Get(ctx, key)
+}
+
+// listless is a backend that cannot read lists.
+type listless struct {
+	storage.Backend
+	fails atomic.Bool
+}
+
+func (l *listless) IndexPage(ctx context.Context, index, after string, limit int) ([]string, error) {
+	if l.fails.Load() {
+		return nil, storage.ErrUnavailable
+	}
+	return l.Backend.IndexPage(ctx, index, after, limit)
+}
+
+// TestStoreFailsWithinARequest: a list that cannot be read is neither empty nor unknown.
+func TestStoreFailsWithinARequest(t *testing.T) {
+	backend, err := redis.Open(t.Context(), redis.Options{URL: "embedded:"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	partly := &listless{Backend: backend}
+	handler, err := serve.New(serve.Config{Catalogue: cataloguetest.New(t, partly)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	partly.fails.Store(true)
+	for _, path := range []string{
+		"/v0.1/servers", "/v0.1/servers?search=notes", "/v0.1/servers/com.example%2Fa/versions", "/v0.1/servers/com.example%2Fa/versions/latest", "/", "/servers/com.example/a",
+	} {
+		if w := ask(handler, "GET", path); w.Code != 503 || w.Header().Get("Retry-After") == "" {
+			t.Errorf("%s: %d %s", path, w.Code, w.Body)
+		}
+	}
 }
 
 // TestStoreHangs: a request ends even if the store does not answer.

@@ -72,11 +72,15 @@ func (h *Handler) listing(ctx context.Context, st catalogue.State, q query) ([]b
 		if err != nil {
 			return nil, 0, err
 		}
-		body, fitted := h.writeList(rows.entries, rows.next, q.shape)
-		if fitted == len(rows.entries) {
+		body, fitted, written := h.writeList(rows.entries, rows.next, q.shape)
+		switch {
+		case fitted < len(rows.entries):
+			q.limit = fitted
+		case q.name != "" && q.cursor == "" && written == 0 && rows.next == "":
+			return nil, 0, fmt.Errorf("%w: of %s", errRow, q.name) // as in noRows: it is no server without versions
+		default:
 			return body, rows.committed, nil
 		}
-		q.limit = fitted
 	}
 }
 

@@ -206,19 +206,19 @@ func appendOfficial(b []byte, e catalogue.Entry) []byte {
 	return append(b, '}')
 }
 
-// writeList returns a page as JSON. Rows that cannot be written are left out. If the page
-// exceeds maxAnswer, body is nil and fitted is the number of rows that fit; otherwise fitted is
-// the number of entries.
-func (h *Handler) writeList(entries []catalogue.Entry, next string, s shape) (body []byte, fitted int) {
+// writeList returns a page as JSON and the number of rows written: rows that cannot be written are
+// left out. If the page exceeds maxAnswer, body is nil and fitted is the number of rows that fit;
+// otherwise fitted is the number of entries.
+func (h *Handler) writeList(entries []catalogue.Entry, next string, s shape) (body []byte, fitted, written int) {
 	d := drafts.Get().(*draft)
-	if fitted = h.draftList(d, entries, next, s); fitted < len(entries) {
-		return nil, fitted // so large a draft is not used again
+	if fitted, written = h.draftList(d, entries, next, s); fitted < len(entries) {
+		return nil, fitted, written // so large a draft is not used again
 	}
-	return d.finish(), fitted
+	return d.finish(), fitted, written
 }
 
-// draftList writes the page to a draft, and returns the number of rows that fit.
-func (h *Handler) draftList(d *draft, entries []catalogue.Entry, next string, s shape) (fitted int) {
+// draftList writes the page to a draft, and returns the number of rows that fit and that are written.
+func (h *Handler) draftList(d *draft, entries []catalogue.Entry, next string, s shape) (fitted, written int) {
 	size, times := 64, 1
 	if s == shapeBoth {
 		times = 2 // an item has the record in both forms
@@ -227,10 +227,10 @@ func (h *Handler) draftList(d *draft, entries []catalogue.Entry, next string, s 
 		size += times*len(e.Server) + len(e.Meta) + 512
 	}
 	d.text = append(slices.Grow(d.text[:0], size), `{"servers":[`...)
-	b, count := d.text, 0
+	b := d.text
 	for i, e := range entries {
 		before := len(b)
-		if count > 0 {
+		if written > 0 {
 			b = append(b, ',')
 		}
 		var err error
@@ -240,17 +240,17 @@ func (h *Handler) draftList(d *draft, entries []catalogue.Entry, next string, s 
 			continue
 		}
 		if len(b) > maxAnswer && i > 0 {
-			return i
+			return i, written
 		}
-		count++
+		written++
 	}
 	b = append(b, `],"metadata":{`...)
 	if next != "" {
 		b = append(append(b, `"nextCursor":"`...), next+`",`...)
 	}
-	b = strconv.AppendInt(append(b, `"count":`...), int64(count), 10)
+	b = strconv.AppendInt(append(b, `"count":`...), int64(written), 10)
 	d.text = append(b, `}}`...)
-	return len(entries)
+	return len(entries), written
 }
 
 // appendComma appends a comma unless b ends with the beginning of an object or a list.

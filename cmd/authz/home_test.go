@@ -33,6 +33,30 @@ func TestRootLeadsToTheCatalogue(t *testing.T) {
 	}
 }
 
+// TestReloadKeepsTheLinkToTheCatalogue: a reload changes nothing about the link, whether there is a
+// catalogue or not.
+func TestReloadKeepsTheLinkToTheCatalogue(t *testing.T) {
+	t.Parallel()
+	for at, want := range map[string]bool{"": false, "registry-at: /registry\n": true} {
+		r := startReloading(t, "serve", "dev: true\n"+at, nil)
+		issuer := r.shown("issuer")
+		before := opened(t, issuer+"/")
+		r.write(t, "dev: true\npages: {name: Other}\n"+at)
+		if got := r.reload(t); !got.Done {
+			t.Fatalf("%+v", got)
+		}
+		after := opened(t, issuer+"/")
+		if after == before {
+			t.Errorf("with %q the reload has no effect", at)
+		}
+		for when, page := range map[string]string{"before": before, "after": after} {
+			if strings.Contains(page, `href="`+issuer+`/registry/"`) != want || strings.Contains(page, `href="`+issuer+`/"`) {
+				t.Errorf("with %q, %s the reload: %s", at, when, page)
+			}
+		}
+	}
+}
+
 // opened returns a page as a browser gets it.
 func opened(t *testing.T, url string) string {
 	t.Helper()

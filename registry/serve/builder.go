@@ -199,6 +199,13 @@ func (b *builder) enter(ctx context.Context, c *call) (leave func(), err error) 
 	return b.places.Enter(ctx, "", requester(c.r))
 }
 
+// place waits for a place in the queue in which the answer to a call is built. The caller must call
+// leave at the end; send has called it then, unless there is nothing to send.
+func (h *Handler) place(c *call) (leave func(), err error) {
+	c.leave, err = h.builder.enter(c.ctx, c)
+	return c.leave, err
+}
+
 // requester returns the address of the client, or the zero Addr if it is unknown.
 func requester(r *http.Request) netip.Addr {
 	if addr := fair.Requester(r.Context()); addr.IsValid() {

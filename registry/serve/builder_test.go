@@ -126,3 +126,54 @@ func TestAnswersOfThoseWhoLeft(t *testing.T) {
 		}
 	})
 }
+
+// stuckWriter is the connection of a client that does not read.
+type stuckWriter struct {
+	*httptest.ResponseRecorder
+	reads chan struct{}
+}
+
+func (w *stuckWriter) Write(b []byte) (int, error) {
+	<-w.reads
+	return w.ResponseRecorder.Write(b)
+}
+
+// TestNobodyWaitsForSlowReaders: a place is free again before an answer is sent. Whoever does not read
+// answers, of which kind ever, takes no place from others.
+func TestNobodyWaitsForSlowReaders(t *testing.T) {
+	for _, path := range []string{"/", "/?search=x", "/servers/com.example/a", "/v0.1/servers", "/v0.1/servers/com.example%2Fa/versions/1.0.0", "/icons/com.example/a/1.0.0/x"} {
+		synctest.Test(t, func(t *testing.T) {
+			d := newDesk(t, serve.Config{}, rowOf("com.example/a", "1.0.0"))
+			_, places := d.handler.BuildsWaiting()
+			reads := make(chan struct{})
+			var all sync.WaitGroup
+			for range places {
+				all.Go(func() {
+					d.handler.ServeHTTP(&stuckWriter{httptest.NewRecorder(), reads}, httptest.NewRequest(http.MethodGet, path, nil))
+				})
+			}
+			synctest.Wait()
+			for _, other := range []string{"/v0.1/servers?limit=7", "/", "/servers/com.example/a"} {
+				if w := d.get(other); w.Code != http.StatusOK {
+					t.Errorf("%s beside readers of %s: %d", other, path, w.Code)
+				}
+			}
+			close(reads)
+			all.Wait()
+		})
+	}
+}
+
+// TestIconsTakePlaces: the row of an icon is read in a place, as other rows are.
+func TestIconsTakePlaces(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newBusyDesk(t, 0)
+		got := d.send(t.Context(), quiet, "/icons/com.example/wanted/1.0.0/AAAAAAAAAAAAAAAAAAAAAA")
+		d.isWaiting(t, 1)
+		d.slow <- struct{}{}
+		if w := <-got; w.Code != http.StatusNotFound {
+			t.Errorf("%d %s", w.Code, w.Body)
+		}
+		d.end()
+	})
+}

@@ -154,6 +154,7 @@ type call struct {
 	r   *http.Request
 	ctx context.Context
 	route
+	leave func() // gives the place back in which the answer is built; nil if there is none, see place
 }
 
 // ServeHTTP answers a request.
@@ -239,8 +240,12 @@ func (h *Handler) redirect(c *call, to string) {
 }
 
 // send writes an answer with a body. The answer to HEAD has the length of the body and not the
-// body (RFC 9110 section 9.3.2).
+// body (RFC 9110 section 9.3.2). The answer is built then, so its place is free for others: how long
+// sending takes is up to the client.
 func (c *call) send(status int, contentType string, body []byte) {
+	if c.leave != nil {
+		c.leave()
+	}
 	header := c.w.Header()
 	header.Set("Content-Type", contentType)
 	header.Set("Content-Length", strconv.Itoa(len(body)))

@@ -93,6 +93,11 @@ func misfit(size string) int {
 // picture serves GET /icons/{name}/{version}/{digest}. The answer never changes, because a
 // changed icon has another digest.
 func (h *Handler) picture(c *call) error {
+	leave, err := h.place(c)
+	if err != nil {
+		return err
+	}
+	defer leave()
 	entry, err := h.entry(c.ctx, c.name, c.version, view{})
 	if err != nil {
 		return err

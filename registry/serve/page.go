@@ -21,7 +21,7 @@ func (h *Handler) home(c *call) error {
 	if err != nil {
 		return err
 	}
-	leave, err := h.builder.enter(c.ctx, c)
+	leave, err := h.place(c)
 	if err != nil {
 		return err
 	}
@@ -126,7 +126,7 @@ func (h *Handler) serverPage(c *call) error {
 	if err != nil {
 		return err
 	}
-	leave, err := h.builder.enter(c.ctx, c)
+	leave, err := h.place(c)
 	if err != nil {
 		return err
 	}

@@ -217,6 +217,12 @@ func TestCounting(t *testing.T) {
 	if got := crawl(t.Context(), client, upstream.Query{}); got.err != nil || !got.pages[0].Miscounted || got.pages[0].Count != 5 {
 		t.Errorf("%v %+v", got.err, got.pages)
 	}
+	for count, want := range map[int]bool{0: true, 1: false, 2: true, -1: false} { // a count below zero is none
+		base := body(t, fmt.Sprintf(`{"servers":[{%s}],"metadata":{"count":%d}}`, required, count))
+		if got := crawl(t.Context(), newClient(t, upstream.Config{Base: base}), upstream.Query{}); got.err != nil || got.pages[0].Miscounted != want {
+			t.Errorf("a count of %d: %v %+v", count, got.err, got.pages)
+		}
+	}
 }
 
 // TestLists has lists in the forms of other registries.
@@ -329,6 +335,7 @@ func TestListsWithoutEnd(t *testing.T) {
 		"the cursor where it began":      {upstream.Config{Base: base, PageSize: 5}, registrytest.Faults{CursorLoop: true}, upstream.Query{Cursor: "Y29tLmV4YW1wbGUvc2VydmVyLTAwMDAwMQAxLjAuMA"}, upstream.ErrEndless, "repeated cursor", 1},
 		"empty pages":                    {upstream.Config{Base: base}, registrytest.Faults{Endless: true}, upstream.Query{}, upstream.ErrEndless, "empty pages", 4},
 		"empty pages, fewer allowed":     {upstream.Config{Base: base, MaxEmptyPages: 1}, registrytest.Faults{Endless: true}, upstream.Query{}, upstream.ErrEndless, "empty pages", 2},
+		"pages of one item":              {upstream.Config{Base: base, PageSize: 1, MaxEmptyPages: 1}, registrytest.Faults{}, upstream.Query{}, nil, "", 21},
 		"pages before the cursor":        {upstream.Config{Base: counting, MaxPages: 7}, registrytest.Faults{}, upstream.Query{PagesBefore: 5}, upstream.ErrEndless, "more than 7 pages", 2},
 		"pages":                          {upstream.Config{Base: counting, MaxPages: 7}, registrytest.Faults{}, upstream.Query{}, upstream.ErrEndless, "more than 7 pages", 7},
 		"bytes":                          {upstream.Config{Base: counting, MaxBytes: 400}, registrytest.Faults{}, upstream.Query{}, upstream.ErrTooLarge, "more than", 3},

@@ -48,7 +48,8 @@ type watched[T any] struct {
 	checked   time.Time
 	stamp     fileStamp
 	sum       [sha256.Size]byte // of the bytes read last
-	lastError string            // the error logged last
+	fault     error             // why those cannot be used, nil if they can
+	lastError string            // the error logged last, "" since the file can be used again
 }
 
 // content is the parsed content of a file.
@@ -103,10 +104,12 @@ func (w *watched[T]) check() {
 	before := w.good.Load()
 	err := w.read()
 	switch {
-	case err == nil && w.good.Load() != before:
+	case err == nil && w.good.Load() == before:
+		w.lastError = ""
+	case err == nil:
 		w.lastError = ""
 		w.c.Logger.Info("registry: a file has changed and was read again", "file", w.c.Path)
-	case err != nil && err.Error() != w.lastError:
+	case err.Error() != w.lastError:
 		w.lastError = err.Error()
 		w.c.Logger.Error("registry: a file has changed and cannot be used: its earlier content stays in use", "file", w.c.Path, "error", err)
 	}
@@ -125,7 +128,7 @@ func (w *watched[T]) read() error {
 	}
 	stamp := fileStamp{info.Size(), info.ModTime(), w.c.Now().Sub(info.ModTime()) < freshTime}
 	if stamp == w.stamp && !stamp.fresh {
-		return nil
+		return w.fault
 	}
 	data, err := io.ReadAll(io.LimitReader(f, maxFile+1))
 	if err == nil && len(data) > maxFile {
@@ -137,15 +140,13 @@ func (w *watched[T]) read() error {
 	w.stamp = stamp
 	sum := sha256.Sum256(data)
 	if sum == w.sum {
-		if w.lastError != "" {
-			return errors.New(w.lastError)
-		}
-		return nil
+		return w.fault
 	}
-	w.sum = sum
+	w.sum, w.fault = sum, nil
 	value, err := w.parse(data)
 	if err != nil {
-		return fmt.Errorf("registry: %w", err)
+		w.fault = fmt.Errorf("registry: %w", err)
+		return w.fault
 	}
 	w.good.Store(&content[T]{value, hex.EncodeToString(sum[:12])})
 	return nil

@@ -119,6 +119,28 @@ func TestMetaFile(t *testing.T) {
 	if says("2.0.0") != `{"stars":9}` {
 		t.Error("the file that is there again is not read")
 	}
+	// Each time that a file is gone is logged once, also if the same file came back in between.
+	at = clock.Now()
+	for _, back := range []time.Time{at, at, at.Add(time.Second)} {
+		logs.Reset()
+		if err := os.Remove(path); err != nil {
+			t.Fatal(err)
+		}
+		for range 3 {
+			clock.advance(time.Minute)
+			says("2.0.0")
+		}
+		if n := strings.Count(logs.String(), "no such file"); n != 1 {
+			t.Errorf("it is logged %d times that the file is gone:\n%s", n, logs)
+		}
+		write(t, path, `{"com.example.notes/mcp":{"stars":9}}`, back)
+		for range 3 {
+			clock.advance(time.Minute)
+			if says("2.0.0") != `{"stars":9}` {
+				t.Error("the file that came back does not count")
+			}
+		}
+	}
 }
 
 func TestOwnFile(t *testing.T) {

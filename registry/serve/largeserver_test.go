@@ -230,6 +230,7 @@ func TestVersionsInPages(t *testing.T) {
 		t.Errorf("%d with the deleted one", len(all.Servers))
 	}
 	for path, want := range map[string]int{
+		target + "?limit=1&limit=2": 400, target + "?" + cursor + "&" + cursor: 400, target + "?include_deleted=2": 422, target + "?shape=both": 422, target + "/0.0.1?shape=both": 422,
 		target + "?limit=0": 422, target + "?limit=101": 422, target + "?cursor=x": 400, target + "?include_deleted=true&" + cursor: 400,
 		"/v0.1/servers/com.example%2Fother/versions?" + cursor: 400, "/v0.1/servers?" + cursor: 400,
 		"/v0.1/servers/com.example%2Fnobody/versions?limit=1": 404,

@@ -164,6 +164,12 @@ func TestDamagedRows(t *testing.T) {
 	c.damage("com.example/lone", "1.0.0")
 	c.damage("com.example/a", "0.9.0")
 	c.commit(rowOf("com.example/b", "1.0.0")) // the answers so far are kept
+	if got := c.list("/v0.1/servers/com.example%2Fa/versions").names(); !slices.Equal(got, []string{"com.example/a 1.0.0"}) {
+		t.Errorf("%q", got)
+	}
+	if n := strings.Count(c.log.String(), "rows of the catalogue cannot be read and are left out"); n != 1 {
+		t.Errorf("logged %d times: %s", n, c.log.String())
+	}
 	for path, want := range map[string]int{
 		lone: 500, lone + "?limit=1&include_deleted=true": 500, lone + "/1.0.0": 500, lone + "/latest": 500, "/servers/com.example/lone": 500,
 		torn: 500, torn + "?shape=wrapped": 500, torn + "/latest": 500, "/servers/com.example/torn": 500,
@@ -175,12 +181,6 @@ func TestDamagedRows(t *testing.T) {
 	}
 	if got := c.list("/v0.1/servers").names(); !slices.Equal(got, []string{"com.example/a 1.0.0", "com.example/b 1.0.0"}) {
 		t.Errorf("%q", got)
-	}
-	if got := c.list("/v0.1/servers/com.example%2Fa/versions").names(); !slices.Equal(got, []string{"com.example/a 1.0.0"}) {
-		t.Errorf("%q", got)
-	}
-	if n := strings.Count(c.log.String(), "rows of the catalogue cannot be read and are left out"); n < 1 || n > 2 { // once in a minute
-		t.Errorf("logged %d times", n)
 	}
 }
 

@@ -153,6 +153,35 @@ func TestItemRefused(t *testing.T) {
 	}
 }
 
+// TestInvalidItem: of an item that cannot be used what can be read is kept, so that its deletion counts
+// and a row with an unknown status is hidden.
+func TestInvalidItem(t *testing.T) {
+	const official = `"` + registry.MetaOfficial + `"`
+	said := func(inside string) string {
+		return `{"server":{` + required + `},"_meta":{` + official + `:{` + inside + `}}}`
+	}
+	for item, want := range map[string]registry.Status{
+		`{"server":{` + required + `,"remotes":1},"_meta":{` + official + `:{"status":"deleted"}}}`: registry.StatusDeleted,
+		`{"server":{` + required + `,"remotes":1}}`:                                                 registry.StatusActive,
+		said(`"status":"archived"`):                                                                 "",
+		said(`"status":"archived","isLatest":"yes"`):                                                "",
+		said(`"status":1`): "",
+		said(`"status":"deprecated","isLatest":"yes"`):                                registry.StatusDeprecated,
+		said(`"status":"deleted","updatedAt":"yesterday"`):                            registry.StatusDeleted,
+		said(`"isLatest":"yes"`):                                                      "",
+		`{"server":{` + required + `},"status":"archived"}`:                           "",
+		said(`"status":"deleted","statusMessage":"` + strings.Repeat("ä", 501) + `"`): registry.StatusDeleted,
+	} {
+		_, invalid := registry.ReadItem([]byte(item))
+		if invalid == nil || invalid.Name == "" || invalid.Version == "" || invalid.Official.Status != want || invalid.Official.StatusMessage != "" {
+			t.Errorf("%.200s: %+v, want the status %q", item, invalid, want)
+		}
+	}
+	if item, invalid := registry.ReadItem([]byte(said(`"status":"deleted","statusMessage":"` + strings.Repeat("ä", 500) + `"`))); invalid != nil || len(item.Official.StatusMessage) != 1000 {
+		t.Errorf("the longest message: %+v", invalid)
+	}
+}
+
 func TestItemNotStrict(t *testing.T) {
 	for item, want := range map[string]error{
 		`{"server":{` + required + `},"server":{` + required + `}}`:                             strictjson.ErrDuplicate,

@@ -199,6 +199,24 @@ func TestCompileRefused(t *testing.T) {
 	}
 }
 
+// TestDataWithAnchors: data that looks like the schema of a dynamic anchor is data, however wrong it would
+// be as a schema.
+func TestDataWithAnchors(t *testing.T) {
+	for _, keyword := range []string{"const", "default", "x"} {
+		raw := `{"properties":{"a":{"` + keyword + `":{"$dynamicAnchor":"n","type":1}},"b":{"$dynamicRef":"#n"}},"$defs":{"n":{"$dynamicAnchor":"n","type":"string"}}}`
+		s, err := schema.Compile([]byte(raw), schema.Options{})
+		if err != nil {
+			t.Errorf("%s: %v", keyword, err)
+			continue
+		}
+		for value, valid := range map[string]bool{`{"b":"x"}`: true, `{"b":1}`: false} {
+			if err := s.Validate(t.Context(), []byte(value)); valid != (err == nil) {
+				t.Errorf("%s: %s: %v", keyword, value, err)
+			}
+		}
+	}
+}
+
 func TestCompileRoot(t *testing.T) {
 	for raw, ok := range map[string]bool{
 		`{"type":"object"}`:                       true,

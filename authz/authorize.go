@@ -73,9 +73,9 @@ func (s *Server) readAuthorization(r *http.Request) (_ authorization, err error)
 	if err != nil {
 		return authorization{}, err
 	}
-	to, err := s.prove(client, f.get("redirect_uri"), f.get("state"))
+	client, to, err := s.proveAnew(r.Context(), client, f.get("redirect_uri"), f.get("state"))
 	if err != nil {
-		return authorization{}, unprovenRedirect(client, f.get("redirect_uri"), err)
+		return authorization{}, err
 	}
 	a := authorization{visit: v, set: s.resources.take(r.Context()), client: client, to: to}
 	for _, check := range authorizationChecks {

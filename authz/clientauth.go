@@ -127,16 +127,51 @@ func (s *Server) authenticate(r *http.Request, f form, endpoint string, ask func
 		if err != nil {
 			return storage.Client{}, err
 		}
-		if !reading.proves(client, presented.method) {
+		client, err = s.proved(r, client, reading, presented, endpoint)
+		if errors.Is(err, errUnproved) {
 			wrong = client.ID
 			continue
 		}
-		if presented.method == metadata.AuthMethodPrivateKeyJWT {
-			return client, s.checkAssertion(r, client, presented.assertion, endpoint)
-		}
-		return client, nil
+		return client, err
 	}
 	return storage.Client{}, s.wrongSecret(r, wrong, notTheClient())
+}
+
+// errUnproved reports that a reading of the credentials is not that of its client.
+var errUnproved = errors.New("authz: the credentials are not those of the client")
+
+// proved returns the client if the request proves that it comes from it. If it does not, and the
+// client has a document that has changed since it was read, what it says now counts. The error is
+// [errUnproved] if another reading of the credentials may be right.
+func (s *Server) proved(r *http.Request, client storage.Client, reading reading, presented credentials, endpoint string) (storage.Client, error) {
+	err := s.checkProof(r, client, reading, presented, endpoint)
+	if err != nil && (errors.Is(err, errUnproved) || errors.Is(err, dcr.ErrAssertion)) {
+		newer, unread := s.clients.Renew(r.Context(), client)
+		switch {
+		case unread != nil && !errors.Is(unread, storage.ErrNotFound):
+			return client, unread
+		case unread == nil && dcr.Digest(newer) != dcr.Digest(client):
+			client, err = newer, s.checkProof(r, newer, reading, presented, endpoint)
+		}
+	}
+	if errors.Is(err, dcr.ErrAssertion) {
+		refused := invalidClient("the client assertion is not valid")
+		refused.cause = err
+		return client, s.wrongSecret(r, client.ID, refused)
+	}
+	return client, err
+}
+
+// checkProof returns nil if the request proves that it comes from the client, [errUnproved] if the
+// method or the secret is not the client's, and a [dcr.ErrAssertion] for a wrong assertion.
+func (s *Server) checkProof(r *http.Request, client storage.Client, reading reading, presented credentials, endpoint string) error {
+	if !reading.proves(client, presented.method) {
+		return errUnproved
+	}
+	if presented.method != metadata.AuthMethodPrivateKeyJWT {
+		return nil
+	}
+	return s.clients.Authenticate(r.Context(), client, presented.assertion, s.audiences(endpoint))
 }
 
 func notTheClient() *apiError {
@@ -181,19 +216,8 @@ func (s *Server) audiences(endpoint string) []string {
 	return []string{s.cfg.Issuer}
 }
 
-// checkAssertion verifies the assertion of a client.
-func (s *Server) checkAssertion(r *http.Request, client storage.Client, assertion, endpoint string) error {
-	err := s.clients.Authenticate(r.Context(), client, assertion, s.audiences(endpoint))
-	if errors.Is(err, dcr.ErrAssertion) {
-		refused := invalidClient("the client assertion is not valid")
-		refused.cause = err
-		return s.wrongSecret(r, client.ID, refused)
-	}
-	return err
-}
-
 // proves reports whether the client registered the method and the secret matches. An
-// assertion is verified later, by [Server.checkAssertion].
+// assertion is verified later, by [Server.checkProof].
 func (c reading) proves(client storage.Client, method string) bool {
 	if client.Disabled {
 		return false

@@ -70,13 +70,17 @@ func (s *Server) loginPage(w http.ResponseWriter, r *http.Request, v *visit, sta
 
 // clientAndRedirect returns the client of a transaction and its redirect URI. Both are looked
 // up and matched again. If the client's metadata has changed since the authorization request,
-// the client must send a new one: the person decides on what the page shows.
+// the client must send a new one: the person decides on what the page shows. Another process may
+// have read a newer document than this one.
 func (v *visit) clientAndRedirect(ctx context.Context) (storage.Client, proven, error) {
 	client, err := v.requestingClient(ctx)
+	t := v.t
+	if err == nil && t.ClientDigest != dcr.Digest(client) {
+		client, err = v.s.requestedAnew(ctx, client)
+	}
 	if err != nil {
 		return storage.Client{}, proven{}, err
 	}
-	t := v.t
 	if t.ClientDigest != dcr.Digest(client) {
 		return storage.Client{}, proven{}, changed()
 	}

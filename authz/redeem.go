@@ -6,6 +6,7 @@ import (
 
 	"gatehouse.example/audit"
 	"gatehouse.example/authz/internal/engine"
+	"gatehouse.example/dcr"
 	"gatehouse.example/internal/quietlog"
 	"gatehouse.example/storage"
 )
@@ -40,11 +41,24 @@ func (s *Server) redeem(r *http.Request, set *resourceSet, client storage.Client
 	case g.State != storage.GrantCode:
 		return tokenResponse{}, s.refuseSpentCode(r, g, isRefusal(err, codeInvalidTarget) && len(f.all("resource")) > 0)
 	case !s.stillRedirects(client, g):
-		return tokenResponse{}, invalidGrant()
+		return s.redeemAnew(r, set, client, f)
 	case err != nil:
 		return tokenResponse{}, err
 	}
 	return s.exchangeCode(r, client, g, narrowed, f)
+}
+
+// redeemAnew redeems a code whose redirect URI the client does not have, if the document of the
+// client has it now. Reading the document takes time, so the grant is read again as well.
+func (s *Server) redeemAnew(r *http.Request, set *resourceSet, client storage.Client, f form) (tokenResponse, error) {
+	newer, err := s.newer(r.Context(), client)
+	if err == nil && dcr.Digest(newer) == dcr.Digest(client) {
+		err = invalidGrant()
+	}
+	if err != nil {
+		return tokenResponse{}, err
+	}
+	return s.redeem(r, set, newer, f, &grantReads{of: s.people, form: f})
 }
 
 // stillRedirects reports whether the client still has the redirect URI that the code was sent

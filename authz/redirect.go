@@ -1,6 +1,7 @@
 package authz
 
 import (
+	"context"
 	"net/http"
 	"net/url"
 	"strings"
@@ -37,6 +38,23 @@ func (s *Server) prove(client storage.Client, requested, state string) (proven, 
 		uri: uri, source: client.Source, vouched: s.clients.Vouched(client), state: state,
 		permitted: client.Source == storage.ClientConfigured || s.clients.AllowsScheme(uri.Scheme()),
 	}, nil
+}
+
+// proveAnew returns the client of an authorization request, as its document says now if it
+// has to be read again, and the redirect URI of the request.
+func (s *Server) proveAnew(ctx context.Context, client storage.Client, requested, state string) (storage.Client, proven, error) {
+	to, err := s.prove(client, requested, state)
+	if err != nil {
+		var unread error
+		if client, unread = s.requestedAnew(ctx, client); unread != nil {
+			return client, proven{}, unread
+		}
+		to, err = s.prove(client, requested, state)
+	}
+	if err != nil {
+		return client, proven{}, unprovenRedirect(client, requested, err)
+	}
+	return client, to, nil
 }
 
 // trusted reports whether an error may be redirected there before the person has done

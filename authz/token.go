@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"gatehouse.example/authz/internal/engine"
+	"gatehouse.example/dcr"
 	"gatehouse.example/internal/appendjson"
 	"gatehouse.example/metadata"
 	"gatehouse.example/storage"
@@ -50,8 +51,8 @@ func (s *Server) token(w http.ResponseWriter, r *http.Request) error {
 	if err := s.clientLimit(r, client); err != nil {
 		return err
 	}
-	if !slices.Contains(client.Metadata.GrantTypes, kind) {
-		return refuse(codeUnauthorizedClient, "the client did not register the grant type %s", kind)
+	if client, err = s.grantType(r.Context(), client, kind); err != nil {
+		return err
 	}
 	response, err := grant(r, s.resources.take(r.Context()), client, f, reads)
 	if err != nil {
@@ -60,6 +61,30 @@ func (s *Server) token(w http.ResponseWriter, r *http.Request) error {
 	s.chores.clientUsed(client)
 	writeBody(w, http.StatusOK, response.append(make([]byte, 0, 1024)))
 	return nil
+}
+
+// grantType returns the client if it has a grant type, by now at the latest.
+func (s *Server) grantType(ctx context.Context, client storage.Client, kind string) (_ storage.Client, err error) {
+	if !slices.Contains(client.Metadata.GrantTypes, kind) {
+		if client, err = s.newer(ctx, client); err != nil {
+			return client, err
+		}
+	}
+	if !slices.Contains(client.Metadata.GrantTypes, kind) {
+		return client, refuse(codeUnauthorizedClient, "the client did not register the grant type %s", kind)
+	}
+	return client, nil
+}
+
+// newer returns a client that has authenticated, as its document says now: see
+// [dcr.Clients.Renew]. It returns the same client if there is no newer document, or if that asks
+// for another method of authentication than the one that was used.
+func (s *Server) newer(ctx context.Context, client storage.Client) (storage.Client, error) {
+	newer, err := s.clients.Renew(ctx, client)
+	if errors.Is(err, storage.ErrNotFound) || err == nil && !slices.Equal(dcr.AuthMethods(newer), dcr.AuthMethods(client)) {
+		return client, nil
+	}
+	return newer, err
 }
 
 // append appends the answer as encoding/json writes it.

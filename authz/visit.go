@@ -182,6 +182,12 @@ func (s *Server) requestingClient(ctx context.Context, id string) (storage.Clien
 	return s.requested(ctx, id, func(ctx context.Context) (storage.Client, error) { return s.clients.Current(ctx, id) })
 }
 
+// requestedAnew returns the client of a browser's request that its metadata contradicts: see
+// [dcr.Clients.Renew].
+func (s *Server) requestedAnew(ctx context.Context, client storage.Client) (storage.Client, error) {
+	return s.requested(ctx, client.ID, func(ctx context.Context) (storage.Client, error) { return s.clients.Renew(ctx, client) })
+}
+
 // requested returns the client that find finds, unless it is disabled. The error for an unknown
 // client is shown on a page: RFC 6749 section 4.1.2.1 forbids a redirect.
 func (s *Server) requested(ctx context.Context, id string, find func(context.Context) (storage.Client, error)) (_ storage.Client, err error) {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/url"
 	"strings"
+	"time"
 
 	"gatehouse.example/internal/strictjson"
 	"gatehouse.example/metadata"
@@ -57,12 +58,28 @@ func (cs *Clients) document(ctx context.Context, id string) (storage.Client, err
 	if cs.documents.trust(hostOf(id)) == TrustDeny {
 		return storage.Client{}, &DocumentError{id, "clients of this host are not accepted here"}
 	}
-	client, err := cs.published.get(ctx, id, longestDocument)
+	return cs.documentOf(ctx, id, longestDocument)
+}
+
+// documentOf returns the client of a document that was read at most atMost ago.
+func (cs *Clients) documentOf(ctx context.Context, id string, atMost time.Duration) (storage.Client, error) {
+	client, err := cs.published.get(ctx, id, atMost)
 	var unusable *unusable
 	if errors.As(err, &unusable) {
 		return storage.Client{}, &DocumentError{id, unusable.why}
 	}
 	return client, err
+}
+
+// Renew returns a client whose metadata a request contradicts, such as by a redirect URI or a key
+// that it does not have: a document that was read more than a minute ago is read again, because
+// it may have changed, and another process may have seen that already. All other clients are
+// returned as they are. The errors are those of [Clients.Resolve].
+func (cs *Clients) Renew(ctx context.Context, c storage.Client) (storage.Client, error) {
+	if _, pinned := cs.pinned[c.ID]; pinned || c.Source != storage.ClientDocument || cs.published == nil {
+		return c, nil
+	}
+	return cs.documentOf(ctx, c.ID, shortestLife)
 }
 
 // refusesID returns why a URL cannot be a client identifier (draft section 3), or "" if it

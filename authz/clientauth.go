@@ -120,14 +120,18 @@ func (s *Server) authenticate(r *http.Request, f form, endpoint string, ask func
 	}
 	wrong := "" // the id of a client whose credentials were wrong
 	for _, reading := range presented.readings {
-		client, err := s.clients.ResolveWith(r.Context(), reading.id, ask)
+		read := false
+		client, err := s.clients.ResolveWith(r.Context(), reading.id, func(from *storage.Reading) {
+			read = true
+			ask(from)
+		})
 		if errors.Is(err, storage.ErrNotFound) {
 			continue
 		}
 		if err != nil {
 			return storage.Client{}, err
 		}
-		client, err = s.proved(r, client, reading, presented, endpoint)
+		client, err = s.proved(r, client, read, reading, presented, endpoint)
 		if errors.Is(err, errUnproved) {
 			wrong = client.ID
 			continue
@@ -141,16 +145,15 @@ func (s *Server) authenticate(r *http.Request, f form, endpoint string, ask func
 var errUnproved = errors.New("authz: the credentials are not those of the client")
 
 // proved returns the client if the request proves that it comes from it. If it does not, and the
-// client has a document that has changed since it was read, what it says now counts. The error is
-// [errUnproved] if another reading of the credentials may be right.
-func (s *Server) proved(r *http.Request, client storage.Client, reading reading, presented credentials, endpoint string) (storage.Client, error) {
+// client was not read for this request and has changed, what it is now counts. The error is [errUnproved] if another reading of the credentials may be right.
+func (s *Server) proved(r *http.Request, client storage.Client, read bool, reading reading, presented credentials, endpoint string) (storage.Client, error) {
 	err := s.checkProof(r, client, reading, presented, endpoint)
-	if err != nil && (errors.Is(err, errUnproved) || errors.Is(err, dcr.ErrAssertion)) {
+	if !read && (errors.Is(err, errUnproved) || errors.Is(err, dcr.ErrAssertion)) {
 		newer, unread := s.clients.Renew(r.Context(), client)
 		switch {
 		case unread != nil && !errors.Is(unread, storage.ErrNotFound):
 			return client, unread
-		case unread == nil && dcr.Digest(newer) != dcr.Digest(client):
+		case unread == nil && (!authenticatesAs(newer, client) || dcr.Digest(newer) != dcr.Digest(client)):
 			client, err = newer, s.checkProof(r, newer, reading, presented, endpoint)
 		}
 	}

@@ -48,8 +48,8 @@ func (s *Server) redeem(r *http.Request, set *resourceSet, client storage.Client
 	return s.exchangeCode(r, client, g, narrowed, f)
 }
 
-// redeemAnew redeems a code whose redirect URI the client does not have, if the document of the
-// client has it now. Reading the document takes time, so the grant is read again as well.
+// redeemAnew redeems a code whose redirect URI the client does not have, if it has it now. Reading a
+// document takes time, so the grant is read again as well.
 func (s *Server) redeemAnew(r *http.Request, set *resourceSet, client storage.Client, f form) (tokenResponse, error) {
 	newer, err := s.newer(r.Context(), client)
 	if err == nil && dcr.Digest(newer) == dcr.Digest(client) {

@@ -1,6 +1,7 @@
 package authz
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"net/http"
@@ -76,15 +77,19 @@ func (s *Server) grantType(ctx context.Context, client storage.Client, kind stri
 	return client, nil
 }
 
-// newer returns a client that has authenticated, as its document says now: see
-// [dcr.Clients.Renew]. It returns the same client if there is no newer document, or if that asks
-// for another method of authentication than the one that was used.
+// newer returns a client that has authenticated as it is now: see [dcr.Clients.Renew]. It returns
+// the same client if it has not changed, or if it would have to authenticate in another way now.
 func (s *Server) newer(ctx context.Context, client storage.Client) (storage.Client, error) {
 	newer, err := s.clients.Renew(ctx, client)
-	if errors.Is(err, storage.ErrNotFound) || err == nil && !slices.Equal(dcr.AuthMethods(newer), dcr.AuthMethods(client)) {
+	if errors.Is(err, storage.ErrNotFound) || err == nil && !authenticatesAs(newer, client) {
 		return client, nil
 	}
 	return newer, err
+}
+
+// authenticatesAs reports whether a client authenticates now as it did before.
+func authenticatesAs(now, before storage.Client) bool {
+	return !now.Disabled && bytes.Equal(now.Secret, before.Secret) && slices.Equal(dcr.AuthMethods(now), dcr.AuthMethods(before))
 }
 
 // append appends the answer as encoding/json writes it.

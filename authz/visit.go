@@ -183,8 +183,11 @@ func (s *Server) requestingClient(ctx context.Context, id string) (storage.Clien
 }
 
 // requestedAnew returns the client of a browser's request that its metadata contradicts: see
-// [dcr.Clients.Renew].
+// [dcr.Clients.Renew]. A client in the store was read for the request.
 func (s *Server) requestedAnew(ctx context.Context, client storage.Client) (storage.Client, error) {
+	if client.Source != storage.ClientDocument {
+		return client, nil
+	}
 	return s.requested(ctx, client.ID, func(ctx context.Context) (storage.Client, error) { return s.clients.Renew(ctx, client) })
 }
 

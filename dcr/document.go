@@ -71,11 +71,14 @@ func (cs *Clients) documentOf(ctx context.Context, id string, atMost time.Durati
 	return client, err
 }
 
-// Renew returns a client whose metadata a request contradicts, such as by a redirect URI or a key
-// that it does not have: a document that was read more than a minute ago is read again, because
-// it may have changed, and another process may have seen that already. All other clients are
-// returned as they are. The errors are those of [Clients.Resolve].
+// Renew returns a client whose metadata a request contradicts, such as by a redirect URI, a key or
+// a secret that it does not have, because the client may have changed at another process: a
+// document that was read more than a minute ago is read again, and so is the record of a client in
+// the store. All other clients are returned as they are. The errors are those of [Clients.Resolve].
 func (cs *Clients) Renew(ctx context.Context, c storage.Client) (storage.Client, error) {
+	if cs.stored(c.ID) {
+		return cs.Current(ctx, c.ID)
+	}
 	if _, pinned := cs.pinned[c.ID]; pinned || c.Source != storage.ClientDocument || cs.published == nil {
 		return c, nil
 	}

@@ -12,6 +12,8 @@ import (
 
 	"gatehouse.example/authz"
 	"gatehouse.example/internal/webtest"
+	"gatehouse.example/metadata"
+	"gatehouse.example/storage"
 )
 
 // versions are two documents of one client, and two processes: one has read the first document and
@@ -142,5 +144,91 @@ func TestContradictedDocument(t *testing.T) {
 	mustRefuse(t, wrong(), http.StatusServiceUnavailable, "temporarily_unavailable")
 	if answer := v.toToken(v.c, asserted(redemption(v.c, code), v.assertion(clientKey(), v.c.ID, v.issuer, nil))); answer.status != http.StatusOK {
 		t.Errorf("what the document allows: %s", answer)
+	}
+}
+
+// TestChangedClientInTwoProcesses: a process that remembers a client of the store as it was reads it
+// again before it refuses what the client, changed at another process, may do now.
+func TestChangedClientInTwoProcesses(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]func(*testClient){
+		"a redirect URI": func(c *testClient) {
+			c.redirect = "http://127.0.0.1:49152/other"
+			c.Metadata.RedirectURIs = []string{c.redirect}
+		},
+		"a secret": func(c *testClient) {
+			c.secret, c.Secret = "another secret", storage.HashSecret("another secret")
+			c.Metadata.TokenEndpointAuthMethod = metadata.AuthMethodPost
+		},
+		"a grant type": func(c *testClient) { c.Metadata.GrantTypes = bothGrants },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h := newHarness(t, setup{})
+			c := testClient{redirect: "http://127.0.0.1:49152/callback", Client: storage.Client{ID: "changing-client", Source: storage.ClientRegistered, Metadata: metadata.Client{
+				RedirectURIs: []string{"http://127.0.0.1:49152/callback"}, TokenEndpointAuthMethod: metadata.AuthMethodNone, ClientName: "Changing",
+				GrantTypes: []string{metadata.GrantAuthorizationCode}, ResponseTypes: []string{"code"},
+			}}}
+			h.addClient(c.Client)
+			b := h.newBrowser()
+			if answer := h.toToken(c, redemption(c, b.code(asks(c)))); answer.status != http.StatusOK {
+				t.Fatalf("before: %s", answer)
+			}
+			old := h.handler.Load()
+			stored, err := h.store.Client(t.Context(), c.ID)
+			h.must(err)
+			c.Client = stored
+			change(&c)
+			h.must(h.store.UpdateClient(t.Context(), c.Client))
+			h.restart()
+			code := b.code(asks(c))
+			refreshes := name == "a grant type"
+			if !refreshes {
+				h.handler.Store(old)
+			}
+			answer := h.toToken(c, redemption(c, code))
+			if answer.status != http.StatusOK {
+				t.Fatalf("exchange: %s", answer)
+			}
+			h.handler.Store(old)
+			if refreshes {
+				if answer = h.toToken(c, refreshing(c, answer.member(t, "refresh_token"))); answer.status != http.StatusOK {
+					t.Errorf("refresh: %s", answer)
+				}
+			}
+		})
+	}
+}
+
+// TestOldCredentialsOfAChangedClient: who authenticated as the client was has not proved to be what it
+// is now, so nothing but the earlier metadata counts for them.
+func TestOldCredentialsOfAChangedClient(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]func(*storage.Client){
+		"a method":  func(c *storage.Client) { c.Metadata.TokenEndpointAuthMethod = metadata.AuthMethodPost },
+		"a secret":  func(c *storage.Client) { c.Secret = storage.HashSecret("another secret") },
+		"a disable": func(c *storage.Client) { c.Disabled = true },
+	} {
+		h := newHarness(t, setup{})
+		c := testClients()["basic"]
+		h.toToken(c, redemption(c, h.newBrowser().code(asks(c))))
+		old := h.handler.Load()
+		stored, err := h.store.Client(t.Context(), c.ID)
+		h.must(err)
+		stored.Metadata.RedirectURIs = []string{"http://127.0.0.1:49152/other"}
+		h.must(h.store.UpdateClient(t.Context(), stored))
+		h.restart()
+		moved := c
+		moved.redirect = stored.Metadata.RedirectURIs[0]
+		code := h.newBrowser().code(asks(moved))
+		if stored, err = h.store.Client(t.Context(), c.ID); err == nil {
+			change(&stored)
+			err = h.store.UpdateClient(t.Context(), stored)
+		}
+		h.must(err)
+		h.handler.Store(old)
+		if answer := h.toToken(moved, redemption(moved, code)); answer.status != http.StatusBadRequest || answer.member(t, "error") != "invalid_grant" {
+			t.Errorf("%s: %s", name, answer)
+		}
 	}
 }

@@ -145,7 +145,8 @@ func (s *Server) authenticate(r *http.Request, f form, endpoint string, ask func
 var errUnproved = errors.New("authz: the credentials are not those of the client")
 
 // proved returns the client if the request proves that it comes from it. If it does not, and the
-// client was not read for this request and has changed, what it is now counts. The error is [errUnproved] if another reading of the credentials may be right.
+// client was not read for this request and has changed, what it is now counts. The error is
+// [errUnproved] if another reading of the credentials may be right.
 func (s *Server) proved(r *http.Request, client storage.Client, read bool, reading reading, presented credentials, endpoint string) (storage.Client, error) {
 	err := s.checkProof(r, client, reading, presented, endpoint)
 	if !read && (errors.Is(err, errUnproved) || errors.Is(err, dcr.ErrAssertion)) {

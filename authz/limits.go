@@ -199,9 +199,25 @@ func (s *Server) placed(name Limit, next http.Handler) http.Handler {
 			return
 		}
 		defer leave()
-		next.ServeHTTP(w, r)
+		next.ServeHTTP(&placedWriter{w, leave}, r)
 	})
 }
+
+// placedWriter gives the place of a request back before the answer is sent, because how long sending
+// takes is up to the client.
+type placedWriter struct {
+	http.ResponseWriter
+	leave func()
+}
+
+// Write implements [http.ResponseWriter].
+func (p *placedWriter) Write(b []byte) (int, error) {
+	p.leave()
+	return p.ResponseWriter.Write(b)
+}
+
+// Unwrap is for [http.ResponseController].
+func (p *placedWriter) Unwrap() http.ResponseWriter { return p.ResponseWriter }
 
 // unlessFull returns a handler that refuses registrations while the limits on them are known to be
 // reached.

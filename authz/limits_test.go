@@ -2,6 +2,7 @@ package authz_test
 
 import (
 	"net/http"
+	"net/http/httptest"
 	"regexp"
 	"runtime"
 	"slices"
@@ -232,6 +233,50 @@ func TestAFloodTakesNoPlaceOfAnother(t *testing.T) {
 		t.Errorf("%d registrations more than the places are worked on", n)
 	}
 	close(release)
+	all.Wait()
+}
+
+// stuckWriter is the connection of a client that does not read.
+type stuckWriter struct {
+	*httptest.ResponseRecorder
+	arrived chan<- struct{}
+	reads   <-chan struct{}
+}
+
+func (w *stuckWriter) Write(b []byte) (int, error) {
+	w.arrived <- struct{}{}
+	<-w.reads
+	return w.ResponseRecorder.Write(b)
+}
+
+// TestNobodyWaitsForSlowReaders: as many clients as may be worked on at a time do not read their
+// answers, and others get theirs.
+func TestNobodyWaitsForSlowReaders(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t, setup{config: behindProxy})
+	held := h.newBrowser().tokens(testClients()["native"], asks(testClients()["native"]))
+	places := 16 * runtime.GOMAXPROCS(0)
+	arrived, reads := make(chan struct{}, 3*places), make(chan struct{})
+	var all sync.WaitGroup
+	for _, path := range []string{"/token", "/introspect", "/register"} {
+		for range places {
+			all.Go(func() {
+				h.handler.Load().ServeHTTP(&stuckWriter{httptest.NewRecorder(), arrived, reads}, httptest.NewRequest(http.MethodPost, path, strings.NewReader("{}")))
+			})
+			<-arrived
+		}
+	}
+	c := testClients()["native"]
+	if answer := h.toToken(c, refreshing(c, held.refresh)); answer.status != http.StatusOK {
+		t.Errorf("a refresh meanwhile: %s", answer)
+	}
+	if answer := h.introspect(held.access); answer.status != http.StatusOK {
+		t.Errorf("an introspection meanwhile: %s", answer)
+	}
+	if answer := h.registerFrom("192.0.2.1", "one"); answer.status != http.StatusCreated {
+		t.Errorf("a registration meanwhile: %s", answer)
+	}
+	close(reads)
 	all.Wait()
 }
 

@@ -1,6 +1,7 @@
 package authz
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -176,9 +177,10 @@ func without(user storage.User, id storage.AliasID) storage.User {
 }
 
 // disconnect ends the connection to an account at a provider, unless it is the last way in which
-// the person can sign in. Sessions that began with it end.
+// the person can sign in. Sessions that began with it end, at a second try if the store failed at the first.
 func (s *Server) disconnect(w http.ResponseWriter, r *http.Request, id storage.AliasID, session liveSession) error {
 	var removed storage.Identity
+	var left *storage.User // who had disconnected it before
 	alias, err := s.aliasBefore(r.Context(), id)
 	if err != nil {
 		return err
@@ -186,6 +188,7 @@ func (s *Server) disconnect(w http.ResponseWriter, r *http.Request, id storage.A
 	user, err := s.changeSelf(r.Context(), session, func(u *storage.User) error {
 		at := slices.IndexFunc(u.Identities, func(i storage.Identity) bool { return aliasOf(i) == id })
 		if at < 0 {
+			left = u
 			return gone()
 		}
 		removed = u.Identities[at]
@@ -195,6 +198,9 @@ func (s *Server) disconnect(w http.ResponseWriter, r *http.Request, id storage.A
 		u.FullName, u.Email = "", "" // it may have stated them, and nobody vouches for them now
 		return nil
 	})
+	if left != nil {
+		return cmp.Or(s.endSessionsOfNone(r.Context(), *left, session.ID()), err)
+	}
 	if err != nil {
 		return err
 	}
@@ -240,14 +246,31 @@ func (s *Server) endAlias(ctx context.Context, id storage.AliasID, before storag
 
 // endSessionsOf ends the sessions of a person that began with an identity, except one.
 func (s *Server) endSessionsOf(ctx context.Context, user storage.User, identity storage.Identity, except string) error {
-	for session, err := range s.cfg.Store.Sessions(ctx, user.Subject) {
+	return s.endSessionsIf(ctx, user.Subject, func(session storage.Session) bool { return beganWith(session, identity) && session.ID() != except })
+}
+
+// endSessionsOfNone ends the sessions of a person that began with an identity that the person does not
+// have, except one.
+func (s *Server) endSessionsOfNone(ctx context.Context, user storage.User, except string) error {
+	return s.endSessionsIf(ctx, user.Subject, func(session storage.Session) bool {
+		began := func(identity storage.Identity) bool { return beganWith(session, identity) }
+		return session.Provider != "" && !slices.ContainsFunc(user.Identities, began) && session.ID() != except
+	})
+}
+
+func beganWith(session storage.Session, identity storage.Identity) bool {
+	return session.Provider == identity.Provider && session.ProviderSubject == identity.Subject
+}
+
+func (s *Server) endSessionsIf(ctx context.Context, subject string, ends func(storage.Session) bool) error {
+	for session, err := range s.cfg.Store.Sessions(ctx, subject) {
 		if errors.Is(err, storage.ErrRecord) {
 			continue // it signs nobody in
 		}
 		if err != nil {
 			return err
 		}
-		if session.Provider != identity.Provider || session.ProviderSubject != identity.Subject || session.ID() == except {
+		if !ends(session) {
 			continue
 		}
 		if err := s.cfg.Store.EndSession(ctx, session.ID()); err != nil {

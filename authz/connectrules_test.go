@@ -180,6 +180,34 @@ func TestDisconnectEndsItsSessions(t *testing.T) {
 	}
 }
 
+// TestDisconnectedAtTheSecondTry: the store fails after the account is disconnected. At the second try the
+// sessions that began with it end, and no other.
+func TestDisconnectedAtTheSecondTry(t *testing.T) {
+	t.Parallel()
+	p := newAtProvider(t, nil)
+	me := p.connected(p.company, "company")
+	me.connect(p.other, "other")
+	with := func(fake *upstreamtest.Provider, provider string) *browser {
+		b := p.newBrowser()
+		b.arrive(fake, provider, asks(testClients()["native"]))
+		return b
+	}
+	began, elsewhere := with(p.company, "company"), with(p.other, "other")
+	me.open(p.issuer + "/account/providers")
+	_, values := me.page.inputs(t)
+	values = replaced(values, "disconnect", string(p.aliasAt("1")))
+	p.meter.once(&p.meter.after, "put", "user", func() { p.meter.failReads("session") })
+	mustShow(t, p.with(me.jar, postForm(p.harness, "/account/providers", values)), http.StatusServiceUnavailable, "temporarily_unavailable")
+	p.meter.failReads("")
+	if n := len(p.user(t, personName).Identities); n != 1 || !began.live() {
+		t.Fatalf("after the first try: %d accounts, the session is live %t", n, began.live())
+	}
+	mustShow(t, p.with(me.jar, postForm(p.harness, "/account/providers", values)), http.StatusBadRequest, "invalid_request")
+	if began.live() || !elsewhere.live() || !me.live() {
+		t.Errorf("live after the second try: %t, at another provider %t, the present one %t", began.live(), elsewhere.live(), me.live())
+	}
+}
+
 // TestDisconnectedMeanwhile: an account that is disconnected while a sign-in with it is under way, after
 // its person was read, signs nobody in.
 func TestDisconnectedMeanwhile(t *testing.T) {

@@ -81,6 +81,43 @@ func TestFullDisk(t *testing.T) {
 	}
 }
 
+// TestSpaceBehindLink: the disk that counts is that of the file, not that of a symbolic link to it.
+func TestSpaceBehindLink(t *testing.T) {
+	t.Parallel()
+	small, large := smallDisk(t, "32m"), smallDisk(t, "128m")
+	for target, c := range map[string]struct {
+		link string
+		want storage.Room
+	}{small: {large, storage.RoomTight}, large: {small, storage.RoomEnough}} {
+		if err := openAt(t, target).Close(); err != nil {
+			t.Fatal(err)
+		}
+		link := filepath.Join(c.link, "link.db")
+		if err := os.Symlink(filepath.Join(target, "gatehouse.db"), link); err != nil {
+			t.Fatal(err)
+		}
+		b, err := file.Open(file.Options{Path: link})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := b.Room(); got != c.want {
+			t.Errorf("through a link on another disk: room %v, want %v", got, c.want)
+		}
+		if err := b.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	fillDisk(t, filepath.Join(small, "filler"))
+	b, err := file.Open(file.Options{Path: filepath.Join(small, "link.db")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Close()
+	if err := write(t, b, "a full disk has the link only", 1000); err != nil {
+		t.Error(err)
+	}
+}
+
 func fillDisk(t *testing.T, path string) {
 	t.Helper()
 	f, err := os.Create(path)

@@ -19,7 +19,7 @@ func openPath(o Options) (*os.File, error) {
 	if err := supported(); err != nil {
 		return nil, err
 	}
-	if err := checkFolder(filepath.Dir(o.Path)); err != nil {
+	if err := checkFolders(o.Path); err != nil {
 		return nil, fmt.Errorf("storage/file: %s: its folder: %w", o.Path, err)
 	}
 	err := checkPlace(o.Path)
@@ -39,6 +39,33 @@ func openPath(o Options) (*os.File, error) {
 		return nil, errors.Join(err, opened.Close())
 	}
 	return opened, nil
+}
+
+// maxLinks is more symbolic links than a system follows for one path.
+const maxLinks = 64
+
+// checkFolders checks the folder of a file, and if its path is a symbolic link also the folder of
+// each path to which that leads.
+func checkFolders(path string) error {
+	for links := range maxLinks {
+		folder, _ := filepath.Split(path) // filepath.Dir takes x/.. for nothing, but x may be a link
+		if folder == "" {
+			folder = "./"
+		}
+		if err := checkFolder(folder); links > 0 && errors.Is(err, fs.ErrNotExist) {
+			return nil // checkPlace says that the link leads nowhere
+		} else if err != nil {
+			return err
+		}
+		to, err := os.Readlink(path)
+		if err != nil {
+			return nil // it is no link; checkPlace says what it is
+		}
+		if path = to; !filepath.IsAbs(to) {
+			path = folder + to
+		}
+	}
+	return nil
 }
 
 // checkFolder checks a folder: nobody else may put another file in the place of ours.

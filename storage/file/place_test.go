@@ -26,18 +26,20 @@ func TestPlaces(t *testing.T) {
 		want string
 		is   error
 	}{
-		"nothing":          {nothing, "no such file", fs.ErrNotExist},
-		"no folder":        {func(_ *testing.T, path string) error { return os.Remove(filepath.Dir(path)) }, "its folder", fs.ErrNotExist},
-		"a folder":         {func(_ *testing.T, path string) error { return os.Mkdir(path, 0o700) }, "it is a folder", nil},
-		"a fifo":           {func(_ *testing.T, path string) error { return syscall.Mkfifo(path, 0o600) }, "not a regular file", nil},
-		"empty":            {func(_ *testing.T, path string) error { return os.WriteFile(path, nil, 0o600) }, "it is empty", file.ErrDamaged},
-		"text":             {func(_ *testing.T, path string) error { return os.WriteFile(path, make([]byte, 9999), 0o600) }, "another program's", file.ErrDamaged},
-		"readable by all":  {readableByAll, "chmod 600", nil},
-		"an open folder":   {func(_ *testing.T, path string) error { return os.Chmod(filepath.Dir(path), 0o777) }, "chmod o-w", nil},
-		"a link to nobody": {func(_ *testing.T, path string) error { return os.Symlink("nowhere", path) }, "symbolic link", nil},
-		"another program":  {func(_ *testing.T, path string) error { return otherDatabase(path, "theirs", "") }, "another program", nil},
-		"a later format":   {func(_ *testing.T, path string) error { return otherDatabase(path, "meta", "gatehouse 2") }, `format "gatehouse 2"`, nil},
-		"in use":           {inUse, "another process has the file open", file.ErrInUse},
+		"nothing":                  {nothing, "no such file", fs.ErrNotExist},
+		"no folder":                {func(_ *testing.T, path string) error { return os.Remove(filepath.Dir(path)) }, "its folder", fs.ErrNotExist},
+		"a folder":                 {func(_ *testing.T, path string) error { return os.Mkdir(path, 0o700) }, "it is a folder", nil},
+		"a fifo":                   {func(_ *testing.T, path string) error { return syscall.Mkfifo(path, 0o600) }, "not a regular file", nil},
+		"empty":                    {func(_ *testing.T, path string) error { return os.WriteFile(path, nil, 0o600) }, "it is empty", file.ErrDamaged},
+		"text":                     {func(_ *testing.T, path string) error { return os.WriteFile(path, make([]byte, 9999), 0o600) }, "another program's", file.ErrDamaged},
+		"readable by all":          {readableByAll, "chmod 600", nil},
+		"an open folder":           {func(_ *testing.T, path string) error { return os.Chmod(filepath.Dir(path), 0o777) }, "chmod o-w", nil},
+		"a link to nobody":         {func(_ *testing.T, path string) error { return os.Symlink("nowhere", path) }, "symbolic link", nil},
+		"a link to no folder":      {func(_ *testing.T, path string) error { return os.Symlink("nowhere/gatehouse.db", path) }, "symbolic link", nil},
+		"a link to an open folder": {linkToOpenFolder, "chmod o-w", nil},
+		"another program":          {func(_ *testing.T, path string) error { return otherDatabase(path, "theirs", "") }, "another program", nil},
+		"a later format":           {func(_ *testing.T, path string) error { return otherDatabase(path, "meta", "gatehouse 2") }, `format "gatehouse 2"`, nil},
+		"in use":                   {inUse, "another process has the file open", file.ErrInUse},
 	}
 	for name, tt := range places {
 		t.Run(name, func(t *testing.T) {
@@ -83,6 +85,16 @@ func readableByAll(t *testing.T, path string) error {
 		return err
 	}
 	return errors.Join(b.Close(), os.Chmod(path, 0o644))
+}
+
+// linkToOpenFolder makes a link to a link to a file that everybody may replace.
+func linkToOpenFolder(t *testing.T, path string) error {
+	folder := filepath.Join(filepath.Dir(path), "open")
+	if err := os.Mkdir(folder, 0o700); err != nil {
+		return err
+	}
+	return errors.Join(openAt(t, folder).Close(), os.Chmod(folder, 0o777), os.Symlink("open/gatehouse.db", filepath.Join(filepath.Dir(path), "next.db")),
+		os.Symlink("next.db", path))
 }
 
 func otherDatabase(path, bucket, format string) error {

@@ -29,10 +29,15 @@ func tryLock(opened *os.File, shared bool) (locked bool, err error) {
 	return err == nil, err
 }
 
-// freeSpace returns how many bytes the disk of a file has left for this process.
+// freeSpace returns how many bytes the disk of a file has left for this process. That of a symbolic
+// link is where the file is; that of a file which is not there yet is where its folder is.
 func freeSpace(path string) (int64, error) {
 	var disk syscall.Statfs_t
-	if err := syscall.Statfs(filepath.Dir(path), &disk); err != nil {
+	err := syscall.Statfs(path, &disk)
+	if errors.Is(err, syscall.ENOENT) {
+		err = syscall.Statfs(filepath.Dir(path), &disk)
+	}
+	if err != nil {
 		return 0, err
 	}
 	return spaceOf(int64(disk.Bavail), uint64(disk.Bsize)), nil

@@ -5,6 +5,9 @@ import "context"
 // Housekeep does once what is done in the background every second.
 func (b *Backend) Housekeep(ctx context.Context) { b.housekeep(ctx) }
 
+// SweepStep is how many items that are over are removed in one transaction.
+const SweepStep = sweepStep
+
 // CheckPlace returns what is wrong with what is under a path.
 func CheckPlace(path string) error { return checkPlace(path) }
 

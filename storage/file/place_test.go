@@ -2,6 +2,7 @@ package file_test
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"math"
 	"math/bits"
@@ -9,8 +10,11 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
+	"time"
 
 	bolt "go.etcd.io/bbolt"
 
@@ -196,6 +200,42 @@ func TestRemoved(t *testing.T) {
 				t.Errorf("a write returned %v", err)
 			}
 		})
+	}
+}
+
+// TestRemovedInSweep: while much that is over is removed, it is noticed as well that the file is gone.
+func TestRemovedInSweep(t *testing.T) {
+	folder, w := memory(t), newWatch()
+	var removes atomic.Bool
+	b, err := file.Open(file.Options{Path: filepath.Join(folder, "gatehouse.db"), Create: true, Now: func() time.Time {
+		if removes.CompareAndSwap(true, false) { // by the first step of the sweep
+			if err := os.Remove(filepath.Join(folder, "gatehouse.db")); err != nil {
+				t.Error(err)
+			}
+		}
+		return w.now()
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Close()
+	var all sync.WaitGroup
+	for writer := range 64 { // they share transactions
+		all.Go(func() {
+			for i := range 4 * file.SweepStep / 64 {
+				put := storage.Put{Key: fmt.Sprint(writer, " ", i), Operation: storage.Version{1}, TTL: time.Minute}
+				if _, err := b.Put(t.Context(), put); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	all.Wait()
+	w.move(time.Minute)
+	removes.Store(true)
+	b.Housekeep(t.Context())
+	if _, err := b.Put(t.Context(), storage.Put{Key: "k", Operation: storage.Version{1}}); !errors.Is(err, storage.ErrUnavailable) {
+		t.Errorf("a write returned %v", err)
 	}
 }
 

@@ -31,12 +31,14 @@ func (b *Backend) housekeeping(ctx context.Context) {
 	}
 }
 
+// housekeep looks after the disk before each step of the sweep: after a long time without a server,
+// there are steps for minutes.
 func (b *Backend) housekeep(ctx context.Context) {
-	b.space.measure()
-	if err := b.inPlace(); err != nil {
-		b.committer.fail(err)
-	}
 	for more := true; more && ctx.Err() == nil; {
+		b.space.measure()
+		if err := b.inPlace(); err != nil {
+			b.committer.fail(err)
+		}
 		more = b.sweep(ctx) == sweepStep
 	}
 }

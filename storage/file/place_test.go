@@ -43,6 +43,7 @@ func TestPlaces(t *testing.T) {
 		"a link to an open folder": {linkToOpenFolder, "chmod o-w", nil},
 		"another program":          {func(_ *testing.T, path string) error { return otherDatabase(path, "theirs", "") }, "another program", nil},
 		"a later format":           {func(_ *testing.T, path string) error { return otherDatabase(path, "meta", "gatehouse 2") }, `format "gatehouse 2"`, nil},
+		"no format":                {withoutFormat, "its format is missing", file.ErrDamaged},
 		"in use":                   {inUse, "another process has the file open", file.ErrInUse},
 	}
 	for name, tt := range places {
@@ -111,8 +112,21 @@ func otherDatabase(path, bucket, format string) error {
 		if err != nil {
 			return err
 		}
-		return b.Put([]byte("format"), []byte(format))
+		// The digest is what a later format may have there: longer, and without this checksum.
+		return errors.Join(b.Put([]byte("format"), []byte(format)), b.Put([]byte("digest"), make([]byte, 36)))
 	}), db.Close())
+}
+
+// withoutFormat makes a store that lacks the name of its format.
+func withoutFormat(t *testing.T, path string) error {
+	if err := openAt(t, filepath.Dir(path)).Close(); err != nil {
+		return err
+	}
+	db, err := bolt.Open(path, 0o600, nil)
+	if err != nil {
+		return err
+	}
+	return errors.Join(db.Update(func(tx *bolt.Tx) error { return tx.Bucket([]byte("meta")).Delete([]byte("format")) }), db.Close())
 }
 
 func inUse(t *testing.T, path string) error {

@@ -2,6 +2,7 @@ package file
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -136,12 +137,20 @@ func (c *content) checkMeta(w *walker, parts map[string][]byte) error {
 	if !there {
 		return errForeign
 	}
-	err := w.bucket(value, c.aboutFile)
+	var unreadable error // in a later format, it may be only different
+	err := w.bucket(value, func(e element) error {
+		unreadable = cmp.Or(unreadable, c.aboutFile(e))
+		return nil
+	})
 	switch {
 	case err != nil:
 		return err
-	case c.format != string(currentFormat):
+	case c.format != "" && c.format != string(currentFormat):
 		return fmt.Errorf("its format %.40q is not known to this program", c.format)
+	case unreadable != nil:
+		return unreadable
+	case c.format == "":
+		return damaged("its format is missing")
 	case c.lineage == "":
 		return damaged("its lineage is missing")
 	case !c.digested:

@@ -53,22 +53,31 @@ func TestBackupLeavesRoom(t *testing.T) {
 	t.Parallel()
 	folder := smallDisk(t, "100m")
 	b := openAt(t, folder)
-	if room := b.Room(); room != storage.RoomEnough {
-		t.Fatalf("room %v at first", room)
-	}
-	filler := filepath.Join(folder, "filler")
-	fills := between(b, func(part int) {
-		if part == 0 {
-			if err := os.WriteFile(filler, make([]byte, 60<<20), 0o600); err != nil {
-				t.Error(err)
-			}
-			b.Housekeep(t.Context())
-		}
-	})
 	backup := filepath.Join(folder, "backup.db")
-	if _, err := file.Backup(t.Context(), backup, fills, nil); err == nil || !strings.Contains(err.Error(), "nearly full during the copy") {
-		t.Errorf("a disk that fills up: %v", err)
+	for _, c := range []struct {
+		filler string
+		size   int
+		before storage.Room
+	}{{"filler", 60 << 20, storage.RoomEnough}, {"more", 35 << 20, storage.RoomTight}} {
+		if room := b.Room(); room != c.before {
+			t.Errorf("room %v before %s", room, c.filler)
+		}
+		fills := between(b, func(part int) {
+			if part == 0 {
+				if err := os.WriteFile(filepath.Join(folder, c.filler), make([]byte, c.size), 0o600); err != nil {
+					t.Error(err)
+				}
+				b.Housekeep(t.Context())
+			}
+		})
+		if _, err := file.Backup(t.Context(), backup, fills, nil); err == nil || !strings.Contains(err.Error(), "nearly full during the copy") {
+			t.Errorf("a disk that fills up with room %v: %v", c.before, err)
+		}
 	}
+	if err := os.Remove(filepath.Join(folder, "more")); err != nil {
+		t.Fatal(err)
+	}
+	b.Housekeep(t.Context())
 	if _, err := file.Backup(t.Context(), backup, b, nil); err != nil {
 		t.Errorf("a disk that was nearly full before, with space for the backup: %v", err)
 	}

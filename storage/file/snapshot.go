@@ -33,7 +33,7 @@ var (
 )
 
 // Snapshot writes the state of the store that is on the disk; see [Source]. It is given up when it
-// takes longer than [SnapshotTime], when the disk of the file becomes nearly full meanwhile, and
+// takes longer than [SnapshotTime], when the [storage.Room] of the file becomes less meanwhile, and
 // when the store is closed, which waits for the writer.
 func (b *Backend) Snapshot(ctx context.Context, begin func(of time.Time, size int64) (io.Writer, error)) error {
 	ctx, stop := context.WithTimeoutCause(ctx, SnapshotTime, errSlow)
@@ -46,7 +46,7 @@ func (b *Backend) Snapshot(ctx context.Context, begin func(of time.Time, size in
 		return err
 	}
 	defer b.readers.give(tx)
-	w := &copyWriter{ctx: ctx, backend: b, tight: b.Room() != storage.RoomEnough}
+	w := &copyWriter{ctx: ctx, backend: b, room: b.Room()}
 	w.to, err = begin(time.UnixMilli(b.clock.now().UnixMilli()).UTC(), tx.Size())
 	if err != nil {
 		return err
@@ -66,7 +66,7 @@ type copyWriter struct {
 	ctx     context.Context
 	to      io.Writer
 	backend *Backend
-	tight   bool // the disk was nearly full before
+	room    storage.Room // at the beginning: a store whose disk is nearly full can be copied too
 	err     error
 }
 
@@ -76,7 +76,7 @@ func (w *copyWriter) Write(p []byte) (n int, err error) {
 		err = context.Cause(w.ctx)
 	case w.backend.ctx.Err() != nil:
 		err = errClosing
-	case !w.tight && w.backend.Room() != storage.RoomEnough:
+	case w.backend.Room() > w.room:
 		err = errTight
 	default:
 		n, err = w.to.Write(p)

@@ -170,11 +170,19 @@ func plainBody(answer *http.Response, packed io.Reader) io.Reader {
 		return packed
 	}
 	unpacked, err := gzip.NewReader(packed)
-	if err != nil {
+	switch {
+	case errors.Is(err, gzip.ErrHeader):
 		return strings.NewReader("Content-Encoding is gzip, and the body is not: " + err.Error())
+	case err != nil: // it does not come, breaks off, or is empty
+		return lostBody{err}
 	}
 	return unpacked
 }
+
+// lostBody is a body of which nothing can be read.
+type lostBody struct{ error }
+
+func (b lostBody) Read([]byte) (int, error) { return 0, b.error }
 
 // explain tells why a request failed.
 func explain(ctx context.Context, err error) (failure, string) {

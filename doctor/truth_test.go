@@ -169,7 +169,7 @@ func TestFirstAnswersCount(t *testing.T) {
 		s := healthy(notes, issuer).open()
 		transport := roundTrip(func(r *http.Request) (*http.Response, error) {
 			if r.URL.String() == notes {
-				return dripping{s}.RoundTrip(r)
+				return dripping{inner: s}.RoundTrip(r)
 			}
 			return s.RoundTrip(r)
 		})

@@ -1,8 +1,10 @@
 package doctor
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
+	"strconv"
 	"time"
 )
 
@@ -101,9 +103,26 @@ func timesOf(claims map[string]any, at time.Time) string {
 
 // dated tells what the header Date of an answer says of the clock of its server.
 func dated(e *exchange) string {
-	date, err := http.ParseTime(e.get("Date"))
-	if err != nil {
+	off, ok := e.clock()
+	if !ok {
 		return "the answer has no Date"
 	}
-	return fmt.Sprintf("the header Date of the answer is %s off", date.Sub(answeredAt(e)).Round(time.Second))
+	return fmt.Sprintf("the header Date of the answer is %s off", off.Round(time.Second))
+}
+
+// clock returns how far the clock of the server is off at least, by the header Date of an answer; ok is
+// false without one. A cache says in Age for how many seconds it has kept an answer (RFC 9111 section
+// 5.1; a number above 2147483648 counts as that one, section 1.2.2). Date is of the moment when the
+// answer was made; some caches write their own time there.
+func (e *exchange) clock() (off time.Duration, ok bool) {
+	date, err := http.ParseTime(e.get("Date"))
+	if err != nil {
+		return 0, false
+	}
+	off = date.Sub(answeredAt(e))
+	const most = 1 << 31
+	if age, err := strconv.ParseUint(e.get("Age"), 10, 64); off < 0 && (err == nil || errors.Is(err, strconv.ErrRange)) {
+		off = min(off+time.Duration(min(age, most))*time.Second, 0)
+	}
+	return off, true
 }

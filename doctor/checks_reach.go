@@ -99,12 +99,8 @@ var reachChecks = []check{
 		Symptoms: []string{"token used before issued", "token is expired", "nbf", "iat in the future"},
 		Mend:     "Synchronize the clock (NTP). Tokens count as expired, or as not valid yet, where clocks differ.",
 	}, hosts(func(e *exchange) string {
-		date, err := time.Parse(time.RFC1123, strings.Replace(e.get("Date"), "GMT", "UTC", 1))
-		if err != nil {
-			return ""
-		}
-		off := date.Sub(e.asked.Add(e.took))
-		return when(off.Abs() > wrongClock+sharedSecond, fmt.Sprintf("the header Date is %s, %s off", e.get("Date"), off.Round(time.Second)))
+		off, _ := e.clock()
+		return when(off.Abs() > wrongClock+sharedSecond, fmt.Sprintf("the header Date is %s%s, %s off", e.get("Date"), kept(e), off.Round(time.Second)))
 	})},
 	{Entry{
 		ID: "slow", Severity: Warning, Rule: "this project",
@@ -141,6 +137,9 @@ var reachChecks = []check{
 		return saw(skipped > 0, fmt.Sprintf("%d questions were not asked, or not answered in time: %s", skipped, why))
 	}},
 }
+
+// kept names the header Age of an answer from a cache.
+func kept(e *exchange) string { return when(e.get("Age") != "", " with Age "+clean(e.get("Age"))) }
 
 // when returns the text if there is a fault.
 func when(fault bool, text string) string {

@@ -163,6 +163,37 @@ func TestTimeIsNoFault(t *testing.T) {
 	}
 }
 
+// TestKeptByCache: an answer that a cache has kept has an Age, and the Date of when it was made or of now:
+// neither is a wrong clock. One that is wrong nevertheless shows.
+func TestKeptByCache(t *testing.T) {
+	for _, c := range []struct {
+		date, age, say string
+	}{
+		{"Mon, 23 Nov 2026 11:50:00 GMT", "600", ""},
+		{"Mon, 23 Nov 2026 11:50:00 GMT", "545", ""},
+		{"Mon, 23 Nov 2026 11:50:00 GMT", "480", "the header Date is Mon, 23 Nov 2026 11:50:00 GMT with Age 480, -2m0s off"},
+		{"Mon, 23 Nov 2026 12:00:00 GMT", "600", ""},
+		{"Mon, 23 Nov 2026 12:10:00 GMT", "600", "the header Date is Mon, 23 Nov 2026 12:10:00 GMT with Age 600, 10m0s off"},
+		{"Mon, 23 Nov 1826 12:00:00 GMT", "99999999999999999999", "with Age 99999999999999999999, -1156652h45m52s off"},
+		{"Mon, 23 Nov 2026 11:50:00 GMT", "-600", ", -10m0s off"},
+		{"Mon, 23 Nov 2026 11:50:00 GMT", "600, 600", ", -10m0s off"},
+		{"", "600", ""},
+	} {
+		s := healthy(notes, issuer)
+		header("GET "+servers, "Date", c.date)(s)
+		dated := s.routes["GET "+servers]
+		s.with("GET "+servers, func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Age", c.age)
+			dated(w, r)
+		})
+		report := examined(t, s)
+		f := found(report, "wrong-clock")
+		if (f == nil) != (c.say == "") || f != nil && !strings.Contains(f.Saw, c.say) {
+			t.Errorf("Date %s and Age %s: %+v, want %q", c.date, c.age, f, c.say)
+		}
+	}
+}
+
 // TestFirstAnswersCount: calls whose bodies never end leave time for the metadata.
 func TestFirstAnswersCount(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"gatehouse.example/safefetch"
 )
@@ -19,6 +20,7 @@ type judge struct {
 	host    string // of the target
 	allowed []string
 	lookup  func(ctx context.Context, host string) ([]netip.Addr, error)
+	connect func(ctx context.Context, network, address string) (net.Conn, error)
 
 	mu      sync.Mutex
 	settled bool
@@ -42,7 +44,7 @@ func newJudge(host string, o Options) *judge {
 			return net.DefaultResolver.LookupNetIP(ctx, "ip", host)
 		}
 	}
-	return &judge{host: strings.ToLower(host), allowed: o.AllowHosts, lookup: lookup}
+	return &judge{host: strings.ToLower(host), allowed: o.AllowHosts, lookup: lookup, connect: new(net.Dialer).DialContext}
 }
 
 // dial looks a name up, judges its addresses, and connects to one that was judged.
@@ -55,11 +57,54 @@ func (j *judge) dial(ctx context.Context, network, address string) (net.Conn, er
 	if err != nil {
 		return nil, err
 	}
-	var dialer net.Dialer
-	for _, a := range addrs {
-		var c net.Conn
-		if c, err = dialer.DialContext(ctx, network, net.JoinHostPort(a.String(), port)); err == nil {
-			return c, nil
+	return race(ctx, addrs, func(ctx context.Context, a netip.Addr) (net.Conn, error) {
+		return j.connect(ctx, network, net.JoinHostPort(a.String(), port))
+	})
+}
+
+// nextAddress is how long an address has no other one beside it (RFC 8305 section 5).
+const nextAddress = 250 * time.Millisecond
+
+// race connects to the first address that answers, as browsers and other clients do: one that answers
+// nothing, often of IPv6, must not use up the time of the others. The error is the last one.
+func race(ctx context.Context, addrs []netip.Addr, connect func(context.Context, netip.Addr) (net.Conn, error)) (net.Conn, error) {
+	type result struct {
+		conn net.Conn
+		err  error
+	}
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	results := make(chan result, len(addrs))
+	next := time.NewTimer(0)
+	defer next.Stop()
+	var err error
+	for begun, ended := 0, 0; ended < len(addrs); {
+		select {
+		case <-next.C:
+			if begun == len(addrs) {
+				continue
+			}
+			to := addrs[begun]
+			begun++
+			go func() {
+				c, err := connect(ctx, to)
+				results <- result{c, err}
+			}()
+			next.Reset(nextAddress)
+		case r := <-results:
+			ended++
+			if r.err == nil {
+				go func() {
+					for range begun - ended {
+						if late := <-results; late.err == nil {
+							_ = late.conn.Close()
+						}
+					}
+				}()
+				return r.conn, nil
+			}
+			err = r.err
+			next.Reset(0)
 		}
 	}
 	return nil, err

@@ -3,9 +3,15 @@ package doctor
 import (
 	"context"
 	"errors"
+	"fmt"
+	"net"
 	"net/netip"
+	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 )
 
 // TestJudge checks to which addresses an examination connects.
@@ -62,6 +68,74 @@ func TestJudge(t *testing.T) {
 			t.Errorf("%s leads to %s (allowed %q): %v, %v", c.target, c.host, c.allowed, addrs, err)
 		}
 	}
+}
+
+// TestAddressesRace: an address that answers nothing, and one that refuses, leave time for the others,
+// as with clients. A connection that comes too late is closed.
+func TestAddressesRace(t *testing.T) {
+	good, late := netip.MustParseAddr("93.184.216.34"), netip.MustParseAddr("93.184.216.36") // late takes a second
+	silent, closed := netip.MustParseAddr("2606:2800:220:1::1"), netip.MustParseAddr("93.184.216.35")
+	for _, c := range []struct {
+		addrs []netip.Addr
+		want  string
+	}{
+		{[]netip.Addr{good}, "connected after 100ms"},
+		{[]netip.Addr{silent, good}, "connected after 350ms"},
+		{[]netip.Addr{silent, silent, good}, "connected after 600ms"},
+		{[]netip.Addr{closed, good}, "connected after 100ms"},
+		{[]netip.Addr{silent, closed, good}, "connected after 350ms"},
+		{[]netip.Addr{late, good}, "connected after 350ms"},
+		{[]netip.Addr{closed, closed}, "refused after 0s"},
+		{[]netip.Addr{silent, closed}, "context deadline exceeded after 8s"},
+		{[]netip.Addr{silent}, "context deadline exceeded after 8s"},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			var open atomic.Int32
+			j := newJudge("public.example.com", Options{Lookup: func(context.Context, string) ([]netip.Addr, error) { return slices.Clone(c.addrs), nil }})
+			j.connect = func(ctx context.Context, _, address string) (net.Conn, error) {
+				takes := map[string]time.Duration{good.String(): 100 * time.Millisecond, late.String(): time.Second}
+				switch host, _, _ := net.SplitHostPort(address); host {
+				case closed.String():
+					return nil, errors.New("refused")
+				case silent.String():
+					<-ctx.Done()
+					return nil, ctx.Err()
+				default: // it ignores ctx, as a connection that is made at the same moment
+					time.Sleep(takes[host])
+					open.Add(1)
+					near, _ := net.Pipe()
+					return counted{near, &open}, nil
+				}
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), patience)
+			defer cancel()
+			begin := time.Now()
+			conn, err := j.dial(ctx, "tcp", "public.example.com:443")
+			got := fmt.Sprintf("connected after %s", time.Since(begin))
+			if err != nil {
+				got = fmt.Sprintf("%v after %s", err, time.Since(begin))
+			}
+			if got != c.want {
+				t.Errorf("%v: %s, want %s", c.addrs, got, c.want)
+			}
+			time.Sleep(2 * time.Second)
+			synctest.Wait()
+			if n := open.Load(); conn != nil && n != 1 || conn == nil && n != 0 {
+				t.Errorf("%v: %d connections are open", c.addrs, n)
+			}
+		})
+	}
+}
+
+// counted is a connection that counts how many are open.
+type counted struct {
+	net.Conn
+	open *atomic.Int32
+}
+
+func (c counted) Close() error {
+	c.open.Add(-1)
+	return c.Conn.Close()
 }
 
 // TestRebinding: the name of a public target stays public, whatever a later lookup says.

@@ -57,11 +57,22 @@ func Backup(ctx context.Context, path string, from Source, progress func(done, t
 	if err := context.Cause(ctx); err != nil {
 		return Contents{}, err
 	}
-	// A link, unlike a rename, never replaces a file that another process has made meanwhile.
-	if err := os.Link(draft.Name(), path); err != nil {
+	if err := named(draft.Name(), path); err != nil {
 		return Contents{}, err
 	}
-	return c, syncFolderOf(path)
+	return c, nil
+}
+
+// named gives a copy that is complete its name, or none if the name may be lost.
+func named(draft, path string) error {
+	// A link, unlike a rename, never replaces a file that another process has made meanwhile.
+	if err := os.Link(draft, path); err != nil {
+		return err
+	}
+	if err := syncFolderOf(path); err != nil {
+		return errors.Join(fmt.Errorf("its name may be lost with the power: %w", err), os.Remove(path))
+	}
+	return nil
 }
 
 // draftCopy is a copy that is being written.

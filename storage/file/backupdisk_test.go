@@ -147,3 +147,40 @@ func TestBackupKilled(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestBackupIntoUnreadable: where it cannot be told whether the name of a backup will survive a power
+// loss, because nobody may read the folder, there is no backup and an error.
+func TestBackupIntoUnreadable(t *testing.T) {
+	if folder := os.Getenv(backupEnv); folder != "" {
+		b := openAt(t, folder)
+		_, err := file.Backup(t.Context(), filepath.Join(folder, "drop", "backup.db"), b, nil)
+		fmt.Println("backup:", errors.Join(err, b.Close()))
+		return
+	}
+	folder, err := os.MkdirTemp("", "gatehouse") // which others may enter, unlike t.TempDir
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(folder)
+	drop, program := filepath.Join(folder, "drop"), filepath.Join(folder, "test")
+	binary, err := os.ReadFile(os.Args[0])
+	if err := errors.Join(err, os.WriteFile(program, binary, 0o755), os.Mkdir(drop, 0o300)); err != nil {
+		t.Fatal(err)
+	}
+	child := exec.Command(program, "-test.run=^TestBackupIntoUnreadable$")
+	child.Env, child.Dir = append(os.Environ(), backupEnv+"="+folder), folder
+	if os.Geteuid() == 0 { // who may read everything
+		child.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
+		if err := errors.Join(os.Chown(folder, 65534, 65534), os.Chown(drop, 65534, 65534)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	said, err := child.CombinedOutput()
+	if err != nil || !strings.Contains(string(said), "permission denied") {
+		t.Errorf("it said %q, %v", said, err)
+	}
+	if err := os.Chmod(drop, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	wantOnly(t, drop)
+}

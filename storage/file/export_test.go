@@ -1,6 +1,10 @@
 package file
 
-import "context"
+import (
+	"context"
+
+	bolt "go.etcd.io/bbolt"
+)
 
 // Housekeep does once what is done in the background every second.
 func (b *Backend) Housekeep(ctx context.Context) { b.housekeep(ctx) }
@@ -34,3 +38,15 @@ func (b *Backend) CloseInRead(ctx context.Context) (next, err error) {
 
 // Closing is closed when the backend begins to close.
 func (b *Backend) Closing() <-chan struct{} { return b.ctx.Done() }
+
+// Hold makes a change that changes nothing and lasts until goOn is closed; begun is closed when it began.
+func (b *Backend) Hold(ctx context.Context, begun, goOn chan struct{}) error {
+	return b.change(ctx, func(*bolt.Tx) error {
+		close(begun)
+		<-goOn
+		return nil
+	})
+}
+
+// Waiting returns how many changes wait for the one under way.
+func (b *Backend) Waiting() int { return len(b.committer.waiting) }

@@ -3,6 +3,7 @@ package file_test
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"math"
 	"math/bits"
@@ -276,6 +277,20 @@ func TestMadeAtOnce(t *testing.T) {
 	if left, _ := os.ReadDir(filepath.Dir(path)); n != 1 || len(left) != 1 {
 		t.Errorf("%d have it open, and the folder has %d files", n, len(left))
 	}
+}
+
+// TestMadeWithoutRandomness: a file without a lineage is not made, and leaves nothing behind.
+func TestMadeWithoutRandomness(t *testing.T) {
+	t.Parallel()
+	folder := memory(t)
+	b, err := file.Open(file.Options{Path: filepath.Join(folder, "gatehouse.db"), Create: true, Rand: strings.NewReader("short")})
+	if err == nil {
+		_ = b.Close()
+	}
+	if !errors.Is(err, io.ErrUnexpectedEOF) {
+		t.Errorf("it returned %v", err)
+	}
+	wantOnly(t, folder)
 }
 
 // TestAppearing: a file that another process makes during the check is there or not. It is not

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"flag"
 	mathrand "math/rand/v2"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -158,5 +159,49 @@ func TestReadWhileClosing(t *testing.T) {
 	}
 	if _, err := b.Get(t.Context(), "key"); !errors.Is(err, storage.ErrUnavailable) {
 		t.Errorf("a read of a closed file: %v", err)
+	}
+}
+
+// TestGivenUp: of a write whose caller gives up, it is known whether it was begun. One that was not is
+// not made later; of one that was, the outcome is uncertain.
+func TestGivenUp(t *testing.T) {
+	t.Parallel()
+	b := openAt(t, memory(t))
+	held, begun, goOn := make(chan error, 1), make(chan struct{}), make(chan struct{})
+	running, giveUp := context.WithCancel(t.Context())
+	go func() { held <- b.Hold(running, begun, goOn) }()
+	<-begun
+	waiting, giveUpToo := context.WithCancel(t.Context())
+	late := make(chan error, 2)
+	for _, index := range []string{"one", "other"} {
+		go func() { late <- b.IndexAdd(waiting, index, "entry") }()
+	}
+	for b.Waiting() < 2 {
+		runtime.Gosched()
+	}
+	giveUp()
+	if err := <-held; !errors.Is(err, storage.ErrUncertain) || !errors.Is(err, context.Canceled) {
+		t.Errorf("a write that was begun: %v", err)
+	}
+	giveUpToo()
+	for range 2 {
+		if err := <-late; errors.Is(err, storage.ErrUncertain) || !errors.Is(err, context.Canceled) {
+			t.Errorf("a write that was not begun: %v", err)
+		}
+	}
+	close(goOn)
+	if err := b.IndexAdd(t.Context(), "last", "entry"); err != nil { // after all others
+		t.Error(err)
+	}
+	for index, want := range map[string]int{"one": 0, "other": 0, "last": 1} {
+		if n, err := b.IndexLen(t.Context(), index); n != want || err != nil {
+			t.Errorf("%s has %d entries, %v", index, n, err)
+		}
+	}
+	if err := b.IndexAdd(waiting, "one", "entry"); !errors.Is(err, context.Canceled) || errors.Is(err, storage.ErrUncertain) {
+		t.Errorf("a write of somebody who has given up: %v", err)
+	}
+	if err := b.Close(); err != nil {
+		t.Error(err)
 	}
 }

@@ -29,12 +29,23 @@ func normalURI(uri string) string {
 			user, host = authority[:at+1], authority[at+1:]
 		}
 		host = strings.TrimSuffix(strings.TrimSuffix(strings.ToLower(normalEscapes(host)), ":"+standardPorts[scheme]), ":")
+		if scheme == "file" { // nobody signs in to a file, and readers leave out who would (RFC 8089 section 2)
+			user, host = "", localFile(host)
+		}
 		authority = "//" + normalEscapes(user) + host
 		if hierarchy == "" && webPorts[scheme] != "" {
 			hierarchy = "/" // RFC 3986 section 6.2.3
 		}
 	}
 	return scheme + ":" + authority + withoutDots(normalEscapes(hierarchy)) + normalEscapes(tail)
+}
+
+// localFile returns the host of a file, which is none for those of this machine (RFC 8089 section 2).
+func localFile(host string) string {
+	if host == "localhost" {
+		return ""
+	}
+	return host
 }
 
 // normalEscapes decodes escapes that are not needed, and writes the digits of the others in

@@ -71,7 +71,7 @@ func FuzzResourceURI(f *testing.F) {
 		c.Policy = middleware.Policy{Resources: map[string][]string{"*": nil, "file:///secret/*": {"notes:admin"}}}
 	})
 	token := issuer.Mint(claims{"aud": resource})
-	for _, uri := range []string{"file:///secret/1", "file:///a/../secret/1", "file:///%73ecret/1", "FILE:///secret/1", "file://localhost/secret/1", "file:/secret/1", "file:secret/1"} {
+	for _, uri := range []string{"file:///secret/1", "file:///a/../secret/1", "file:///%73ecret/1", "FILE:///secret/1", "file://localhost/secret/1", "file://a@/secret/1", "file://a@localhost/secret/1", "file:/secret/1", "file:secret/1"} {
 		f.Add(uri)
 	}
 	f.Fuzz(func(t *testing.T, uri string) {

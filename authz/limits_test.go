@@ -222,18 +222,24 @@ func TestAFloodTakesNoPlaceOfAnother(t *testing.T) {
 	for range places {
 		<-arrived
 	}
-	c := testClients()["native"]
-	if answer := h.toToken(c, refreshing(c, held.refresh)); answer.status != http.StatusOK {
-		t.Errorf("a refresh meanwhile: %s", answer)
-	}
-	if answer := h.introspect(held.access); answer.status != http.StatusOK {
-		t.Errorf("an introspection meanwhile: %s", answer)
-	}
+	h.answersMeanwhile(held)
 	if n := len(arrived); n > 0 {
 		t.Errorf("%d registrations more than the places are worked on", n)
 	}
 	close(release)
 	all.Wait()
+}
+
+// answersMeanwhile checks that tokens are refreshed and introspected while others hold something.
+func (h *harness) answersMeanwhile(held tokens) {
+	h.t.Helper()
+	c := testClients()["native"]
+	if answer := h.toToken(c, refreshing(c, held.refresh)); answer.status != http.StatusOK {
+		h.t.Errorf("a refresh meanwhile: %s", answer)
+	}
+	if answer := h.introspect(held.access); answer.status != http.StatusOK {
+		h.t.Errorf("an introspection meanwhile: %s", answer)
+	}
 }
 
 // stuckWriter is the connection of a client that does not read.
@@ -266,13 +272,7 @@ func TestNobodyWaitsForSlowReaders(t *testing.T) {
 			<-arrived
 		}
 	}
-	c := testClients()["native"]
-	if answer := h.toToken(c, refreshing(c, held.refresh)); answer.status != http.StatusOK {
-		t.Errorf("a refresh meanwhile: %s", answer)
-	}
-	if answer := h.introspect(held.access); answer.status != http.StatusOK {
-		t.Errorf("an introspection meanwhile: %s", answer)
-	}
+	h.answersMeanwhile(held)
 	if answer := h.registerFrom("192.0.2.1", "one"); answer.status != http.StatusCreated {
 		t.Errorf("a registration meanwhile: %s", answer)
 	}

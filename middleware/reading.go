@@ -134,8 +134,17 @@ func (u *webURL) origin(user, port string) string {
 	return out
 }
 
+// fileOrigins returns what a path of a file is preceded by for handlers that do not look at its host,
+// as those in Node and Python that take the path alone.
+func fileOrigins(scheme string) []string {
+	if strings.EqualFold(scheme, "file") {
+		return []string{"file:", "file://"}
+	}
+	return nil
+}
+
 // looseReadings returns readings without the parts that a handler may ignore: user, standard
-// port, the case of the host and its final dot, the final slash of the path, parameters, query
+// port, the host of a file, the case of the host and its final dot, the final slash of the path, parameters, query
 // and fragment.
 func looseReadings(u *webURL, resolved string) []string {
 	bare := *u
@@ -143,7 +152,7 @@ func looseReadings(u *webURL, resolved string) []string {
 	if u.port == standardPorts[u.scheme] {
 		bare.port = ""
 	}
-	origins := distinct(u.origin(u.user, u.port), u.origin("", u.port), bare.origin("", bare.port))
+	origins := distinct(append(fileOrigins(u.scheme), u.origin(u.user, u.port), u.origin("", u.port), bare.origin("", bare.port))...)
 	trimmed := strings.TrimSuffix(resolved, "/")
 	paths := append(pathReadings(u.pathString()), resolved, trimmed, trimmed+"/")
 	if u.kept != nil {
@@ -162,7 +171,7 @@ func splitReadings(uri string) []string {
 	if strings.HasPrefix(hierarchy, "//") {
 		var authority string
 		if authority, hierarchy = cutAt(hierarchy[2:], "/"); authority != "" {
-			origins = distinct(origins[1]+authority, origins[1]+unescapeBytes(authority))
+			origins = distinct(append(fileOrigins(scheme), origins[1]+authority, origins[1]+unescapeBytes(authority))...)
 		}
 	}
 	paths := append(pathReadings(hierarchy), pathReadings("/"+strings.TrimPrefix(hierarchy, "/"))...)

@@ -36,6 +36,11 @@ func TestReadingsNeedWhatTheyMean(t *testing.T) {
 		{"file:///srv/secret.txt", "file:\\\\\\srv\\secret.txt"},
 		{"file:///srv/secret.txt", "file:///srv/x/..%2fsecret.txt"},
 		{"file:///srv/secret.txt", "file:///srv//secret.txt"},
+		{"file:///srv/secret.txt", "file://host/srv/secret.txt"},
+		{"file:///srv/secret.txt", "FILE://user@host:8080/srv/x/../secret.txt"},
+		{"file:///srv/secret.txt", "file://localhost:80/srv/secret.txt"},
+		{"file:///srv/secret.txt", "file://127.0.0.1/srv/%73ecret.txt"},
+		{"file:/srv/secret.txt", "file://host/srv/secret.txt"},
 		{"http://127.0.0.1/admin", "http://127.1/admin"},
 		{"http://127.0.0.1/admin", "http://0x7f000001/admin"},
 		{"http://127.0.0.1/admin", "http://2130706433/admin"},
@@ -166,6 +171,7 @@ const out = JSON.parse(require("fs").readFileSync(0, "utf8")).map((text) => {
   note(() => { const u = new URL(text); return u.protocol + (u.href.startsWith(u.protocol + "//") ? "//" : "") + u.host + decodeURIComponent(u.pathname); });
   note(() => { const u = new URL(text); u.hash = ""; u.search = ""; u.username = ""; u.password = ""; return u.href; });
   note(() => { if (!new URL(text).host) return "file://" + fileURLToPath(text); });
+  note(() => { const u = new URL(text); if (u.protocol === "file:") return "file://" + decodeURIComponent(u.pathname); });
   return seen.filter((s) => s);
 });
 process.stdout.write(JSON.stringify(out));
@@ -187,7 +193,7 @@ def readings(text):
         return seen
     note(lambda: urlunsplit(s))
     note(lambda: unquote(urlunsplit(s)))
-    if s.scheme == "file" and s.path.startswith("/") and not s.netloc:
+    if s.scheme == "file" and s.path.startswith("/"):
         note(lambda: "file://" + posixpath.normpath("/" + unquote(s.path).lstrip("/")))
     if s.netloc and s.path.startswith("/"):
         note(lambda: s.scheme + "://" + s.netloc + unquote(s.path))

@@ -71,7 +71,7 @@ func FuzzResourceURI(f *testing.F) {
 		c.Policy = middleware.Policy{Resources: map[string][]string{"*": nil, "file:///secret/*": {"notes:admin"}}}
 	})
 	token := issuer.Mint(claims{"aud": resource})
-	for _, uri := range []string{"file:///secret/1", "file:///a/../secret/1", "file:///%73ecret/1", "FILE:///secret/1", "file://localhost/secret/1", "file://a@/secret/1", "file://a@localhost/secret/1", "file://host/secret/1", "file:/secret/1", "file:secret/1"} {
+	for _, uri := range []string{"file:///secret/1", "file:///a/../secret/1", "file:///%73ecret/1", "FILE:///SECRET/1", "file://localhost/secret/1", "file://a@/secret/1", "file://a@localhost/secret/1", "file://host/secret/1", "file://a@//secret/1", "file:/secret/1", "file:secret/1"} {
 		f.Add(uri)
 	}
 	f.Fuzz(func(t *testing.T, uri string) {
@@ -89,7 +89,7 @@ func FuzzResourceURI(f *testing.F) {
 			if err != nil {
 				return
 			}
-			if u.Scheme == "file" && strings.HasPrefix(path.Clean(strings.ReplaceAll(u.Path, `\`, "/")), "/secret/") {
+			if u.Scheme == "file" && strings.HasPrefix(strings.ToLower(path.Clean(strings.ReplaceAll(u.Path, `\`, "/"))), "/secret/") {
 				t.Fatalf("%q got through, which is %s", uri, u.Path)
 			}
 			if uri, err = url.PathUnescape(uri); err != nil {

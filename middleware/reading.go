@@ -134,15 +134,6 @@ func (u *webURL) origin(user, port string) string {
 	return out
 }
 
-// fileOrigins returns what a path of a file is preceded by for handlers that do not look at its host,
-// as those in Node and Python that take the path alone.
-func fileOrigins(scheme string) []string {
-	if strings.EqualFold(scheme, "file") {
-		return []string{"file:", "file://"}
-	}
-	return nil
-}
-
 // looseReadings returns readings without the parts that a handler may ignore: user, standard
 // port, the host of a file, the case of the host and its final dot, the final slash of the path, parameters, query
 // and fragment.

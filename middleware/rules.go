@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"gatehouse.example/internal/lookalike"
 	"gatehouse.example/internal/wildcard"
 )
 
@@ -39,7 +40,7 @@ func newURIRules(named map[string][]string) rules {
 	if len(named) == 0 {
 		return nil
 	}
-	list, out := sorted(named), make(rules, strictReadings)
+	list, out := sorted(named), make(rules, strictReadings, strictReadings+1)
 	for _, r := range list {
 		read, _ := readingsOf(r.pattern)
 		r.readings = read.strict
@@ -47,7 +48,7 @@ func newURIRules(named map[string][]string) rules {
 	for reading := range out {
 		out[reading] = newPatterns(list, reading)
 	}
-	return out
+	return append(out, foldedPatterns(list))
 }
 
 // sorted returns the rules in the order of precedence.
@@ -79,6 +80,19 @@ func newPatterns(list []*rule, reading int) patterns {
 		texts, p.rules = append(texts, r.pattern), append(p.rules, r)
 		if read := r.readings[reading]; read != "" && read != r.pattern {
 			texts, p.rules = append(texts, read), append(p.rules, r)
+		}
+	}
+	p.set = wildcard.New(texts)
+	return p
+}
+
+// foldedPatterns returns the patterns of [foldedFile].
+func foldedPatterns(list []*rule) patterns {
+	var p patterns
+	var texts []string
+	for _, r := range list {
+		for _, text := range distinct(append(foldedFile(r.readings[resolved]), lookalike.Fold(r.pattern))...) {
+			texts, p.rules = append(texts, text), append(p.rules, r)
 		}
 	}
 	p.set = wildcard.New(texts)
@@ -132,6 +146,11 @@ func (rs rules) findURI(w *wildcard.Work, uri string) (scopes []string, ok bool)
 	for _, reading := range read.loose {
 		w.Steps += len(reading)
 		more, _ := rs[resolved].find(w, reading)
+		scopes = union(scopes, more)
+	}
+	for _, reading := range foldedFile(read.strict[resolved]) {
+		w.Steps += len(reading)
+		more, _ := rs[folded].find(w, reading)
 		scopes = union(scopes, more)
 	}
 	return scopes, true

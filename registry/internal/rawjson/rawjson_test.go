@@ -19,6 +19,7 @@ func FuzzMembers(f *testing.F) {
 	} {
 		f.Add([]byte(seed))
 	}
+	f.Add([]byte(`{"a":1e999}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		members := rawjson.Members(data)
 		var want map[string]json.RawMessage
@@ -43,8 +44,7 @@ func FuzzMembers(f *testing.F) {
 				t.Errorf("%q: %q is %s, want %s", data, name, got[name], value)
 			}
 		}
-		var a, b any
-		if json.Unmarshal(data, &a) != nil || json.Unmarshal(rawjson.Object(members), &b) != nil || !same(a, b) {
+		if a, b := decoded(t, data), decoded(t, rawjson.Object(members)); !same(a, b) {
 			t.Errorf("%q becomes %s", data, rawjson.Object(members))
 		}
 	})
@@ -136,6 +136,16 @@ func TestAppendInside(t *testing.T) {
 			t.Errorf("%s has members %+v and %+v, %t", data, all, inside, ok)
 		}
 	}
+}
+
+// decoded decodes an object. Numbers keep their digits, so that none is too large.
+func decoded(t *testing.T, data []byte) (value any) {
+	decoder := json.NewDecoder(bytes.NewReader(data))
+	decoder.UseNumber()
+	if err := decoder.Decode(&value); err != nil {
+		t.Fatalf("%q: %v", data, err)
+	}
+	return value
 }
 
 func same(a, b any) bool {

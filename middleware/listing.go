@@ -28,9 +28,11 @@ type list struct {
 var lists = [...]list{
 	{"tools/list", "tools", "name", tool},
 	{"prompts/list", "prompts", "name", prompt},
-	{"resources/list", "resources", "uri", resourceURI},
+	resourceList,
 	{"resources/templates/list", "resourceTemplates", "uriTemplate", resourceURI},
 }
+
+var resourceList = list{"resources/list", "resources", "uri", resourceURI}
 
 // filters reports whether the policy changes lists of a kind.
 func (g *Guard) filters(l list) bool {
@@ -54,7 +56,7 @@ func (g *Guard) mayList(r *http.Request, got received) bool {
 	if r.Method == http.MethodGet {
 		return slices.ContainsFunc(lists[:], g.filters)
 	}
-	return g.filtersMethod(got.Method)
+	return got.completion != nil || g.filtersMethod(got.Method)
 }
 
 // lister removes items from lists that the policy hides from a token.
@@ -127,22 +129,9 @@ func (l lister) result(response *message.ResultResponse) (changed bool, err erro
 	if err := response.Result.Decode(&members); err != nil {
 		return false, err
 	}
-	method, work := l.asked(), new(wildcard.Work)
-	for _, list := range lists {
-		raw, err := response.Result.Member(list.member)
-		if err != nil {
-			return false, err // a reader that ignores case would take the other member for the list
-		}
-		if raw == nil || !l.guard.filters(list) {
-			continue
-		}
-		if members[list.member], err = l.items(work, list, raw); err != nil {
-			return false, fmt.Errorf("middleware: %s: %w", list.member, err)
-		}
-		changed = true
-		if method == "" {
-			method = list.method
-		}
+	method, changed, err := l.filter(response.Result, members)
+	if err != nil {
+		return false, err
 	}
 	sealed, err := l.sealCursor(method, response.Result, members)
 	if err != nil || !changed && !sealed {
@@ -153,6 +142,33 @@ func (l lister) result(response *message.ResultResponse) (changed bool, err erro
 	}
 	response.Result, err = message.NewObject(members)
 	return true, err
+}
+
+// filter changes the members of a result that have hidden names. It returns the method of the list for a
+// cursor, empty without a list.
+func (l lister) filter(result message.Object, members map[string]json.RawMessage) (method string, changed bool, err error) {
+	method, work := l.asked(), new(wildcard.Work)
+	for _, list := range lists {
+		raw, err := result.Member(list.member)
+		if err != nil {
+			return "", false, err // a reader that ignores case would take the other member for the list
+		}
+		if raw == nil || !l.guard.filters(list) {
+			continue
+		}
+		if members[list.member], err = l.items(work, list, raw); err != nil {
+			return "", false, fmt.Errorf("middleware: %s: %w", list.member, err)
+		}
+		changed = true
+		if method == "" {
+			method = list.method
+		}
+	}
+	completed, err := l.completion(work, result, members)
+	if err != nil {
+		return "", false, fmt.Errorf("middleware: %s: %w", completionMember, err)
+	}
+	return method, changed || completed, nil
 }
 
 // asked returns the method of the list that a request asked for, empty for a stream that repeats
@@ -196,17 +212,24 @@ func (l lister) item(w *wildcard.Work, k kind, member string, raw json.RawMessag
 	if err != nil {
 		return nil, err
 	}
-	needed, known := l.guard.policy.needs(w, operation{Operation{calls(k), name}, k, []string{name}})
-	missing := l.token.missing(needed)
-	switch {
-	case !known:
+	switch missing, seen := l.sees(w, k, name); {
+	case !seen:
 		return nil, nil
 	case len(missing) == 0:
 		return raw, nil
-	case l.guard.policy.listing == ListGranted || !l.guard.acquirable(missing) || l.guard.unaskable(l.token, missing):
-		return nil, nil
+	default:
+		return marked(o, missing)
 	}
-	return marked(o, missing)
+}
+
+// sees reports whether the client may see a name, and which scopes it misses to use it.
+func (l lister) sees(w *wildcard.Work, k kind, name string) (missing []string, seen bool) {
+	needed, known := l.guard.policy.needs(w, operation{Operation{calls(k), name}, k, []string{name}})
+	if !known {
+		return nil, false
+	}
+	missing = l.token.missing(needed)
+	return missing, len(missing) == 0 || l.guard.policy.listing != ListGranted && l.guard.acquirable(missing) && !l.guard.unaskable(l.token, missing)
 }
 
 // calls returns the method that uses an item.

@@ -73,7 +73,7 @@ func operationOf(method string, params message.Object) (operation, error) {
 		op.kind, op.names, err = named(prompt, params, "name")
 	case "resources/read", "resources/subscribe", "resources/unsubscribe":
 		op.kind, op.names, err = named(resourceURI, params, "uri")
-	case "completion/complete":
+	case completing:
 		op.kind, op.names, err = completed(params)
 	case "subscriptions/listen":
 		op.kind, op.names, err = watched(params)

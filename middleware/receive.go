@@ -23,6 +23,8 @@ type received struct {
 	list   *message.Request // the request for a list that the policy filters, nil for others
 	cursor string           // the handler's cursor in the request for a list; empty without one
 	quiet  bool             // whether a handler could take the request for one without a message
+
+	completion *completion // what a request wants completed, if the policy filters it; nil for others
 }
 
 // receive reads the message in the body of a request, and puts the same bytes back for the
@@ -49,10 +51,23 @@ func (g *Guard) receive(w http.ResponseWriter, r *http.Request) (received, error
 		return received{}, err
 	}
 	got.quiet = r.Method != http.MethodPost // RFC 9110 section 9.3.1: content has no meaning in GET
-	if request, ok := m.(message.Request); ok && g.filtersMethod(request.Method) {
-		got.list = &request
+	if request, ok := m.(message.Request); ok {
+		if err := g.expect(&got, &request); err != nil {
+			return received{}, fault(got.id, message.CodeInvalidParams, err)
+		}
 	}
 	return got, headersFor(r, got)
+}
+
+// expect notes what is needed to read the response to a request that the policy filters.
+func (g *Guard) expect(got *received, request *message.Request) (err error) {
+	if g.filtersMethod(request.Method) {
+		got.list = request
+	}
+	if request.Method == completing && got.kind == resourceURI && g.filters(resourceList) {
+		got.completion, err = completionIn(request.Params)
+	}
+	return err
 }
 
 // whole reads to the end. The expected size is a hint for the allocation only.

@@ -73,7 +73,7 @@ func (s *Server) readAuthorization(r *http.Request) (_ authorization, err error)
 	if err != nil {
 		return authorization{}, err
 	}
-	client, to, err := s.proveAnew(r.Context(), client, f.get("redirect_uri"), f.get("state"))
+	client, to, err := s.proveAnew(r.Context(), s.afterChange(r, client), f.get("redirect_uri"), f.get("state"))
 	if err != nil {
 		return authorization{}, err
 	}

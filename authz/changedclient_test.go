@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"strings"
 	"testing"
 	"time"
 
@@ -109,6 +110,37 @@ func TestChangedDocumentInTwoProcesses(t *testing.T) {
 				t.Errorf("refresh: %s", answer)
 			}
 		})
+	}
+}
+
+// TestConnectsAgainAfterAChange: a process with an earlier document begins the request, and one with the
+// newer refuses its pages. Who connects again as they are told gets on at the same two processes, and who
+// was refused nothing causes no request to the host. While it does not answer, the earlier document counts.
+func TestConnectsAgainAfterAChange(t *testing.T) {
+	t.Parallel()
+	const document = `"client_name":%q,"redirect_uris":["http://127.0.0.1/callback"]`
+	v := changedDocument(t, fmt.Sprintf(document, "Notes"), fmt.Sprintf(document, "Notes 2"))
+	connect := func(b *browser, want int) {
+		t.Helper()
+		v.handler.Store(v.old)
+		b.open("/authorize?" + asks(v.c).Encode())
+		v.handler.Store(v.newer)
+		if b.follow(); b.last.status != want || strings.Contains(b.last.body, "has changed") != (want == http.StatusBadRequest) {
+			t.Fatalf("page: %s, want %d", b.last, want)
+		}
+	}
+	b := v.newBrowser()
+	connect(b, http.StatusBadRequest)
+	connect(v.newBrowser(), http.StatusBadRequest)
+	before := v.web.Hits(v.c.ID)
+	v.web.Serve(v.c.ID, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) })
+	connect(b, http.StatusBadRequest)
+	v.publish(fmt.Sprintf(document, "Notes 2"))
+	v.clock.advance(5 * time.Second)
+	connect(b, http.StatusOK)
+	connect(v.newBrowser(), http.StatusOK)
+	if n := v.web.Hits(v.c.ID) - before; n != 2 {
+		t.Errorf("the document was read %d times, want once in vain and once more", n)
 	}
 }
 

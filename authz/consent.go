@@ -41,7 +41,7 @@ func (s *Server) showConsent(w http.ResponseWriter, r *http.Request) error {
 		seeOther(w, s.urls.login+"?transaction="+t.ID)
 		return nil
 	}
-	client, to, err := v.clientAndRedirect(r.Context())
+	client, to, err := v.clientAndRedirect(w, r)
 	if err != nil {
 		return err
 	}
@@ -120,7 +120,7 @@ func (s *Server) consent(w http.ResponseWriter, r *http.Request) error {
 // forgotten first. Who goes back from the closed page, which says that nothing is open to them, has
 // declined nothing: what they remembered counts again when they may use it again.
 func (s *Server) deny(w http.ResponseWriter, r *http.Request, v *visit, session liveSession, closed bool) error {
-	client, to, err := v.clientAndRedirect(r.Context())
+	client, to, err := v.clientAndRedirect(w, r)
 	if err != nil {
 		return err
 	}
@@ -175,7 +175,7 @@ func (s *Server) decide(ctx context.Context, set *resourceSet, t storage.Transac
 // same value that the page showed, so a permission that was not on the page cannot be
 // granted.
 func (s *Server) allow(w http.ResponseWriter, r *http.Request, set *resourceSet, v *visit, session liveSession, shown string, f form) error {
-	client, to, err := v.clientAndRedirect(r.Context())
+	client, to, err := v.clientAndRedirect(w, r)
 	if err != nil {
 		return err
 	}

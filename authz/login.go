@@ -1,7 +1,6 @@
 package authz
 
 import (
-	"context"
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/hex"
@@ -56,7 +55,7 @@ func (s *Server) loginPage(w http.ResponseWriter, r *http.Request, v *visit, sta
 		Passkey: prompt, WithoutPassword: s.cfg.NoPasswords,
 	}
 	if t.ClientID != "" {
-		client, to, err := v.clientAndRedirect(r.Context())
+		client, to, err := v.clientAndRedirect(w, r)
 		if err != nil {
 			return err
 		}
@@ -71,8 +70,9 @@ func (s *Server) loginPage(w http.ResponseWriter, r *http.Request, v *visit, sta
 // clientAndRedirect returns the client of a transaction and its redirect URI. Both are looked
 // up and matched again. If the client's metadata has changed since the authorization request,
 // the client must send a new one: the person decides on what the page shows. Another process may
-// have read a newer document than this one.
-func (v *visit) clientAndRedirect(ctx context.Context) (storage.Client, proven, error) {
+// have read a newer document than this one, or an older one: the browser keeps that it must be read again.
+func (v *visit) clientAndRedirect(w http.ResponseWriter, r *http.Request) (storage.Client, proven, error) {
+	ctx := r.Context()
 	client, err := v.requestingClient(ctx)
 	t := v.t
 	if err == nil && t.ClientDigest != dcr.Digest(client) {
@@ -82,6 +82,9 @@ func (v *visit) clientAndRedirect(ctx context.Context) (storage.Client, proven, 
 		return storage.Client{}, proven{}, err
 	}
 	if t.ClientDigest != dcr.Digest(client) {
+		if client.Source == storage.ClientDocument {
+			v.s.cookies.set(w, changedCookie, "1", transactionTTL)
+		}
 		return storage.Client{}, proven{}, changed()
 	}
 	to, err := v.s.prove(client, t.RedirectURI, t.State)

@@ -54,7 +54,7 @@ func (s *Server) decideOnProvider(w http.ResponseWriter, r *http.Request, v *vis
 		session.consent = storage.Consent{} // who decides here is not signed in for this request
 		return s.deny(w, r, v, session, false)
 	case "allow":
-		if _, _, err := v.clientAndRedirect(r.Context()); err != nil {
+		if _, _, err := v.clientAndRedirect(w, r); err != nil {
 			return err
 		}
 		return s.sendToProvider(w, r, v.t, p, nil)
@@ -69,7 +69,7 @@ func decisionForm(p *provider) string { return "provider " + p.ID }
 // decisionPage shows the client, where it returns to and what it wants to use, before the person
 // goes to a provider.
 func (s *Server) decisionPage(w http.ResponseWriter, r *http.Request, v *visit, p *provider) error {
-	client, to, err := v.clientAndRedirect(r.Context())
+	client, to, err := v.clientAndRedirect(w, r)
 	if err != nil {
 		return err
 	}

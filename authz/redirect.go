@@ -57,6 +57,24 @@ func (s *Server) proveAnew(ctx context.Context, client storage.Client, requested
 	return client, to, nil
 }
 
+// changedCookie says for a while that a page was refused because the document of a client had changed.
+// Without it, whoever connects again would be refused again, for as long as one process keeps an earlier
+// document, begins their requests, and another one shows the pages.
+const changedCookie = "authz_changed"
+
+// afterChange returns the client of an authorization request, as its document says now if it was a reason
+// to begin again. A document that cannot be read or used now counts as it was read before.
+func (s *Server) afterChange(r *http.Request, client storage.Client) storage.Client {
+	if s.cookies.get(r, changedCookie) == "" {
+		return client
+	}
+	newer, err := s.requestedAnew(r.Context(), client)
+	if err != nil {
+		return client
+	}
+	return newer
+}
+
 // trusted reports whether an error may be redirected there before the person has done
 // anything. If not, the error is shown on a page. That is so for a web address of a client
 // that registered itself or has a metadata document: otherwise this server would be an open

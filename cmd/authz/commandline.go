@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -52,6 +53,27 @@ func partFor(args []string) any {
 	}
 	return reflect.New(reflect.StructOf(fields)).Interface()
 }
+
+// takenForFlags returns a line that says how to write an id that begins with a dash, if a mistake in a
+// command line is that it was taken for flags, and otherwise "". Every sixty-fourth id of a client, a
+// grant or a key begins so.
+func takenForFlags(mistake error, args []string) string {
+	if !strings.HasPrefix(mistake.Error(), "unknown flag ") {
+		return ""
+	}
+	for _, arg := range args {
+		switch {
+		case arg == "--":
+			return ""
+		case drawnWithDash.MatchString(arg) && (arg[1] != '-' || strings.Contains(mistake.Error(), arg)):
+			return "\n" + arg + " begins with a dash: write it after --, behind all flags, as in authz VERB --config FILE -- " + arg
+		}
+	}
+	return ""
+}
+
+// drawnWithDash matches ids of 16 bytes and digests of 32 in base64url that begin with a dash.
+var drawnWithDash = regexp.MustCompile(`^-(?:[A-Za-z0-9_-]{21}|[A-Za-z0-9_-]{42})$`)
 
 // unknownVariables returns a warning for each variable that is the setting of no verb, whichever
 // part of the grammar app is.

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/alecthomas/kong"
@@ -43,6 +44,40 @@ func TestServersBuildAPartOfTheGrammar(t *testing.T) {
 	}
 	if k, err := p.parse(t.Context(), []string{"serve", "--devv"}, func(int) {}); k != nil || err == nil {
 		t.Error("an unknown flag is taken")
+	}
+}
+
+// An id that begins with a dash is taken for flags, and the error says how to write it. Other mistakes
+// have no such line, and an id behind -- is read.
+func TestIDsThatBeginWithADash(t *testing.T) {
+	const (
+		id     = "-wUiEr1zlR6gkdpKOexaUg"
+		help   = "-hUiEr1zlR6gkdpKOexaUg" // -h is a flag
+		two    = "--UiEr1zlR6gkdpKOexaUg"
+		digest = "-yK_QnRchDTKx7XbpdqaRrNaE450rlPRITQZFdjIEks"
+	)
+	for _, tt := range []struct {
+		args []string
+		told string // the id that the error tells how to write
+	}{
+		{[]string{"client", "show", id}, id},
+		{[]string{"grant", "revoke", "another", help, "--json"}, help},
+		{[]string{"client", "rm", two, "--config", "gatehouse.yaml"}, two},
+		{[]string{"key", "revoke", digest}, digest},
+		{[]string{"client", "show", "--nope"}, ""},
+		{[]string{"client", "show", "-w"}, ""},
+		{[]string{"client", "show", "--nope", "--", id}, ""},
+		{[]string{"client", "ls", "--software", id}, ""}, // that error shows how by itself
+		{[]string{"client", "show", "--", id}, ""},
+	} {
+		var out, problems strings.Builder
+		status := run(t.Context(), tt.args, nil, strings.NewReader(""), &out, &problems)
+		if told := strings.Contains(problems.String(), " begins with a dash: "); status != exitUsage || told != (tt.told != "") {
+			t.Errorf("%q: %d, %s", tt.args, status, problems.String())
+		}
+		if !strings.Contains(problems.String(), tt.told+" begins") && tt.told != "" {
+			t.Errorf("%q: the error does not name %s: %s", tt.args, tt.told, problems.String())
+		}
 	}
 }
 

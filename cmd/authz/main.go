@@ -150,7 +150,7 @@ func (p *program) run(ctx context.Context, args []string) int {
 		return p.report(err)
 	}
 	if err != nil {
-		return p.report(usageError{fmt.Errorf("%w\n(authz --help lists the verbs, authz VERB --help the flags)", err)})
+		return p.report(usageError{fmt.Errorf("%w%s\n(authz --help lists the verbs, authz VERB --help the flags)", err, takenForFlags(err, args))})
 	}
 	p.parsed = parsed
 	return p.report(p.runVerb(parsed))

@@ -147,7 +147,8 @@ func (l lister) result(response *message.ResultResponse) (changed bool, err erro
 // filter changes the members of a result that have hidden names. It returns the method of the list for a
 // cursor, empty without a list.
 func (l lister) filter(result message.Object, members map[string]json.RawMessage) (method string, changed bool, err error) {
-	method, work := l.asked(), new(wildcard.Work)
+	method = l.asked()
+	work, missing := new(wildcard.Work), map[string][]string{}
 	for _, list := range lists {
 		raw, err := result.Member(list.member)
 		if err != nil {
@@ -156,7 +157,7 @@ func (l lister) filter(result message.Object, members map[string]json.RawMessage
 		if raw == nil || !l.guard.filters(list) {
 			continue
 		}
-		if members[list.member], err = l.items(work, list, raw); err != nil {
+		if members[list.member], err = l.items(work, list, raw, missing); err != nil {
 			return "", false, fmt.Errorf("middleware: %s: %w", list.member, err)
 		}
 		changed = true
@@ -168,7 +169,7 @@ func (l lister) filter(result message.Object, members map[string]json.RawMessage
 	if err != nil {
 		return "", false, fmt.Errorf("middleware: %s: %w", completionMember, err)
 	}
-	return method, changed || completed, nil
+	return method, changed || completed, mark(members, missing)
 }
 
 // asked returns the method of the list that a request asked for, empty for a stream that repeats
@@ -180,46 +181,45 @@ func (l lister) asked() string {
 	return ""
 }
 
-// items returns a list with the items that the client may see.
-func (l lister) items(w *wildcard.Work, of list, raw json.RawMessage) (json.RawMessage, error) {
+// items returns a list with the items that the client may see, and notes the missing scopes of
+// those that the token does not cover.
+func (l lister) items(w *wildcard.Work, of list, raw json.RawMessage, missing map[string][]string) (json.RawMessage, error) {
 	var items []json.RawMessage
 	if err := json.Unmarshal(raw, &items); err != nil {
 		return nil, err
 	}
 	seen := make([]json.RawMessage, 0, len(items))
 	for _, item := range items {
-		shown, err := l.item(w, of.kind, of.name, item)
+		shown, err := l.shows(w, of.kind, of.name, item, missing)
 		if err != nil {
 			return nil, err
 		}
-		if shown != nil {
-			seen = append(seen, shown)
+		if shown {
+			seen = append(seen, item)
 		}
 	}
 	return json.Marshal(seen)
 }
 
-// item returns an item as the client may see it, nil if it is hidden.
-func (l lister) item(w *wildcard.Work, k kind, member string, raw json.RawMessage) (json.RawMessage, error) {
+// shows reports whether the client may see an item, which stays as it is: a client may compare it
+// with what it got for another token.
+func (l lister) shows(w *wildcard.Work, k kind, member string, raw json.RawMessage, missing map[string][]string) (bool, error) {
 	if w.Steps > maxListSteps {
-		return nil, errListWork
+		return false, errListWork
 	}
 	o, err := message.NewObject(raw)
 	if err != nil {
-		return nil, err
+		return false, err
 	}
 	name, err := text(o, member)
 	if err != nil {
-		return nil, err
+		return false, err
 	}
-	switch missing, seen := l.sees(w, k, name); {
-	case !seen:
-		return nil, nil
-	case len(missing) == 0:
-		return raw, nil
-	default:
-		return marked(o, missing)
+	lacks, seen := l.sees(w, k, name)
+	if seen && len(lacks) > 0 {
+		missing[name] = lacks
 	}
+	return seen, nil
 }
 
 // sees reports whether the client may see a name, and which scopes it misses to use it.
@@ -257,24 +257,23 @@ func (g *Guard) acquirable(scopes []string) bool {
 	return true
 }
 
-// marked returns an item with the missing scopes in its _meta.
-func marked(item message.Object, missing []string) (json.RawMessage, error) {
-	members := map[string]json.RawMessage{}
-	if err := item.Decode(&members); err != nil {
-		return nil, err
+// mark adds the missing scopes of a result's items to its _meta.
+func mark(members map[string]json.RawMessage, missing map[string][]string) (err error) {
+	if len(missing) == 0 {
+		return nil
 	}
 	meta := map[string]json.RawMessage{}
 	if raw, ok := members["_meta"]; ok {
-		if err := json.Unmarshal(raw, &meta); err != nil || meta == nil {
-			return nil, errors.New("_meta: it must be an object")
+		if err := json.Unmarshal(raw, &meta); err != nil {
+			return errors.New("_meta: it must be an object")
 		}
 	}
-	var err error
+	if meta == nil { // it was null
+		meta = map[string]json.RawMessage{}
+	}
 	if meta[MissingScopesKey], err = json.Marshal(missing); err != nil {
-		return nil, err
+		return err
 	}
-	if members["_meta"], err = json.Marshal(meta); err != nil {
-		return nil, err
-	}
-	return json.Marshal(members)
+	members["_meta"], err = json.Marshal(meta)
+	return err
 }

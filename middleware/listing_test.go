@@ -43,43 +43,44 @@ const toolList = `{"jsonrpc":"2.0","id":7,"result":{"tools":[` +
 	`{"name":"drop_notes","inputSchema":{"type":"object"}}` +
 	`],"nextCursor":"abc","ttlMs":1000,"cacheScope":"public","_meta":{"a":[1, 2]}}}`
 
-// shownTool has the members of a tool that the tests check.
-type shownTool struct {
-	Name string                     `json:"name"`
-	Meta map[string]json.RawMessage `json:"_meta"`
-}
-
-func shown(t *testing.T, data string) (names []string, tools []shownTool) {
+// shown returns the tools of an answer as they are written, and the missing scopes.
+func shown(t *testing.T, data string) (names, tools []string, missing string) {
 	t.Helper()
 	var answer struct {
 		ID     int `json:"id"`
 		Result struct {
-			Tools      []shownTool `json:"tools"`
-			NextCursor string      `json:"nextCursor"`
-			CacheScope string      `json:"cacheScope"`
+			Tools      []json.RawMessage          `json:"tools"`
+			NextCursor string                     `json:"nextCursor"`
+			CacheScope string                     `json:"cacheScope"`
+			Meta       map[string]json.RawMessage `json:"_meta"`
 		} `json:"result"`
 	}
 	if err := json.Unmarshal([]byte(data), &answer); err != nil || answer.ID != 7 || len(answer.Result.NextCursor) < 300 || answer.Result.CacheScope != "private" {
 		t.Fatalf("%v: %s", err, data)
 	}
 	for _, tool := range answer.Result.Tools {
-		names = append(names, tool.Name)
+		var named struct{ Name string }
+		if err := json.Unmarshal(tool, &named); err != nil {
+			t.Fatal(err)
+		}
+		names, tools = append(names, named.Name), append(tools, string(tool))
 	}
-	return names, answer.Result.Tools
+	return names, tools, string(answer.Result.Meta[middleware.MissingScopesKey])
 }
 
-// A list shows the items that the token covers or could cover, with the missing scopes. It hides
-// tools that the policy refuses, and those whose scopes cannot be acquired.
+// A list shows the items that the token covers or could cover, and the missing scopes beside them.
+// It hides tools that the policy refuses, and those whose scopes cannot be acquired. The items are
+// the same for every token: GitHub Copilot CLI refuses a call whose tool changed with a step-up.
 func TestListing(t *testing.T) {
 	issuer := middlewaretest.NewIssuer(t)
 	for _, tt := range []struct {
 		listing middleware.Listing
 		scopes  string
 		want    string
-		missing string // of add_note
+		missing string
 	}{
-		{middleware.ListAcquirable, "", "whoami list_notes add_note", `["notes:write"]`},
-		{middleware.ListAcquirable, "notes:read", "whoami list_notes add_note", `["notes:write"]`},
+		{middleware.ListAcquirable, "", "whoami list_notes add_note", `{"add_note":["notes:write"],"list_notes":["notes:read"]}`},
+		{middleware.ListAcquirable, "notes:read", "whoami list_notes add_note", `{"add_note":["notes:write"]}`},
 		{middleware.ListAcquirable, "notes:write", "whoami list_notes add_note", ""},
 		{middleware.ListAcquirable, "notes:admin", "whoami list_notes add_note copy_all_day", ""},
 		{middleware.ListGranted, "", "whoami", ""},
@@ -103,13 +104,13 @@ func TestListing(t *testing.T) {
 			} else if w.Header().Get("Content-Length") != strconv.Itoa(w.Body.Len()) {
 				t.Errorf("Content-Length %s of %d bytes", w.Header().Get("Content-Length"), w.Body.Len())
 			}
-			names, tools := shown(t, body)
-			if got := strings.Join(names, " "); got != tt.want || w.Code != 200 {
-				t.Errorf("%d, %q, %s: %d shows %s, want %s", tt.listing, tt.scopes, contentType, w.Code, got, tt.want)
+			names, tools, missing := shown(t, body)
+			if got := strings.Join(names, " "); got != tt.want || w.Code != 200 || missing != tt.missing {
+				t.Errorf("%d, %q, %s: %d shows %s, want %s; it misses %s, want %s", tt.listing, tt.scopes, contentType, w.Code, got, tt.want, missing, tt.missing)
 			}
 			for _, tool := range tools {
-				if got := string(tool.Meta[middleware.MissingScopesKey]); tool.Name == "add_note" && (got != tt.missing || string(tool.Meta["example.com/x"]) != "1.50") {
-					t.Errorf("%d, %q: add_note misses %s, want %s: %s", tt.listing, tt.scopes, got, tt.missing, body)
+				if !strings.Contains(toolList, tool) {
+					t.Errorf("%d, %q: a tool depends on the token: %s", tt.listing, tt.scopes, tool)
 				}
 			}
 			if !strings.Contains(body, `"a":[1,2]`) || strings.Contains(tt.want, "list_notes") != strings.Contains(body, "12345678901234567890") {
@@ -196,7 +197,7 @@ func TestUnreadableLists(t *testing.T) {
 		"Name instead of name": `{"jsonrpc":"2.0","id":7,"result":{"tools":[{"Name":"drop_notes"}]}}`,
 		"tools is an object":   `{"jsonrpc":"2.0","id":7,"result":{"tools":{"drop_notes":{}}}}`,
 		"a tool is a string":   `{"jsonrpc":"2.0","id":7,"result":{"tools":["drop_notes"]}}`,
-		"_meta is a string":    `{"jsonrpc":"2.0","id":7,"result":{"tools":[{"name":"add_note","_meta":"drop_notes"}]}}`,
+		"_meta is a string":    `{"jsonrpc":"2.0","id":7,"result":{"tools":[{"name":"add_note"}],"_meta":"drop_notes"}}`,
 		"two messages":         toolList + toolList,
 		"a batch":              "[" + toolList + "]",
 	} {
@@ -249,7 +250,7 @@ func TestListingInAnOpenedStream(t *testing.T) {
 	guard := newGuard(t, issuer, func(c *middleware.Config) { c.Policy, c.InsecureUnboundSessions = notesPolicy(), true })
 	r := newRequest(http.MethodGet, resource, "Authorization", "Bearer "+issuer.Mint(claims{"aud": resource}), "Last-Event-Id", "3")
 	w := listed(guard, r, streamType, "id: 4\ndata: "+toolList+"\n\n")
-	names, _ := shown(t, strings.TrimPrefix(w.Body.String(), "id: 4\ndata: "))
+	names, _, _ := shown(t, strings.TrimPrefix(w.Body.String(), "id: 4\ndata: "))
 	if got := strings.Join(names, " "); got != "whoami list_notes add_note" {
 		t.Errorf("the stream shows %s", got)
 	}

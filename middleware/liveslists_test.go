@@ -172,13 +172,12 @@ func (l *life) listed(r *livesRequest, w *httptest.ResponseRecorder) {
 	_, _ = json.Unmarshal(answer.Result[list.member], &items), json.Unmarshal(answer.Result["nextCursor"], &cursor)
 	_ = json.Unmarshal(answer.Result["cacheScope"], &cached)
 	got, want := map[string]string{}, map[string]string{}
+	meta, missing := map[string]json.RawMessage{}, map[string][]string{}
+	_, _ = json.Unmarshal(answer.Result["_meta"], &meta), json.Unmarshal(meta[middleware.MissingScopesKey], &missing)
 	for _, item := range items {
 		var name string
-		var missing []string
-		meta := map[string]json.RawMessage{}
-		_, _ = json.Unmarshal(item[list.name], &name), json.Unmarshal(item["_meta"], &meta)
-		_ = json.Unmarshal(meta[middleware.MissingScopesKey], &missing)
-		got[name] = strings.Join(slices.Sorted(slices.Values(missing)), " ")
+		_ = json.Unmarshal(item[list.name], &name)
+		got[name] = strings.Join(slices.Sorted(slices.Values(missing[name])), " ")
 	}
 	for name, missing := range l.lists(r.rpc, r.token) {
 		want[name] = strings.Join(missing, " ")

@@ -53,7 +53,7 @@ type Listing int
 
 const (
 	// ListAcquirable shows the items that the token covers, and those that the client can get a
-	// token for, with their missing scopes in _meta at [MissingScopesKey].
+	// token for. The missing scopes of these are in the _meta of the result at [MissingScopesKey].
 	ListAcquirable Listing = iota
 	// ListGranted shows only the items that the token covers. Use it when the names of other
 	// items are confidential.
@@ -62,8 +62,9 @@ const (
 	ListAll
 )
 
-// MissingScopesKey is the key in the _meta of a listed item for the scopes that the token
-// lacks: an array of strings.
+// MissingScopesKey is the key in the _meta of a result with a list for the items that the token
+// does not cover: an object that has, for the name or URI of each, an array of the scopes that
+// the token lacks. The items themselves do not depend on the token.
 const MissingScopesKey = "example.gatehouse/missing-scopes"
 
 // ReadsMessages reports whether the policy has names, so that the guard reads messages.

@@ -52,7 +52,7 @@ func TestListsInStreamsBesideAMessage(t *testing.T) {
 		r := sentBy(http.MethodGet, post(issuer, "", body, "Accept", streamType, "Last-Event-Id", "3"))
 		r.Header.Set("Authorization", "Bearer "+issuer.Mint(claims{"aud": resource, "sub": "reader"}))
 		w := listed(guard, r, streamType, "id: 4\ndata: "+toolList+"\n\n")
-		names, _ := shown(t, strings.TrimPrefix(w.Body.String(), "id: 4\ndata: "))
+		names, _, _ := shown(t, strings.TrimPrefix(w.Body.String(), "id: 4\ndata: "))
 		if got := strings.Join(names, " "); got != "whoami" {
 			t.Errorf("beside %s the stream shows %s", body, got)
 		}

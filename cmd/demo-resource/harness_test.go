@@ -147,6 +147,7 @@ type result struct {
 		IsError           bool            `json:"isError"`
 		StructuredContent json.RawMessage `json:"structuredContent"`
 		CacheScope        string          `json:"cacheScope"`
+		Meta              message.Meta    `json:"_meta"`
 		SupportedVersions []string        `json:"supportedVersions"`
 		Tools             []listedTool    `json:"tools"`
 	} `json:"result"`

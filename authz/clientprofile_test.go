@@ -42,6 +42,10 @@ var profiles = []profile{
 	{name: "inspector-web-2.12", redirect: "http://127.0.0.1:6274/oauth/callback", scope: offline, prompt: "consent"},
 	{name: "use-mcp-0.0", redirect: "http://127.0.0.1:39003/oauth/callback", scope: both},
 	{name: "ai-sdk-mcp-2.0", redirect: "http://127.0.0.1:41999/callback", scope: both},
+	{name: "copilot-cli-1.0", redirect: "http://127.0.0.1:36041/", scope: offline, prompt: "consent"},
+	{name: "amp-0.0", redirect: "http://localhost:41592/oauth/callback", scope: both},
+	{name: "qwen-code-0.24", redirect: "http://localhost:7777/oauth/callback", scope: both, margin: 5 * time.Minute},
+	{name: "mcp-cli-2.0", redirect: "http://127.0.0.1:49153/oauth/callback", scope: both},
 	{name: "mcp-go-1.2", redirect: "http://127.0.0.1:8085/oauth/callback", scope: both},
 }
 

@@ -258,6 +258,44 @@ func TestInspectorPageSignsIn(t *testing.T) {
 	})
 }
 
+// Copilot CLI signs in when a session starts. With a model of one's own it needs no account, and the
+// model is not asked.
+func TestCopilotCLISignsIn(t *testing.T) {
+	signIn{profile: "copilot-cli-1.0"}.run(t, "copilot", func(p *product, resource string) {
+		copilot := p.node("@github/copilot/npm-loader.js")
+		p.env = append(p.env, "COPILOT_OFFLINE=true", "COPILOT_PROVIDER_BASE_URL=http://127.0.0.1:9/v1", "COPILOT_MODEL=none", "COPILOT_AUTO_UPDATE=false", noDesktop)
+		p.run(copilot, "mcp", "add", "--transport", "http", "notes", resource)
+		session := p.terminal(copilot)
+		session.allows()
+		session.says("Do you trust the files")
+		session.slowly("\r")
+		session.insists("list_notes", "/mcp show notes", "\r")
+	})
+}
+
+// Amp needs a key to start, and asks nobody about it before it lists the tools. It opens a browser
+// on a terminal only.
+func TestAmpSignsIn(t *testing.T) {
+	signIn{profile: "amp-0.0"}.run(t, "amp", func(p *product, resource string) {
+		amp := p.native("@ampcode/cli-linux-x64/amp")
+		p.env = append(p.env, "AMP_API_KEY=none", noDesktop)
+		p.run(amp, "mcp", "add", "notes", resource)
+		doctor := p.terminal(amp, "mcp", "doctor")
+		doctor.allows()
+		says(t, doctor.end(), "connected (3 tools: add_note, list_notes, whoami)")
+		says(t, p.terminal(amp, "mcp", "doctor").end(), "connected (3 tools: add_note, list_notes, whoami)")
+	})
+}
+
+func TestMcpCLISignsIn(t *testing.T) {
+	signIn{profile: "mcp-cli-2.0"}.run(t, "mcp-cli", func(p *product, resource string) {
+		p.env = append(p.env, noDesktop)
+		session := p.terminal(p.node("@wong2/mcp-cli/src/cli.js"), "--url", resource)
+		session.allows()
+		session.says("list_notes")
+	})
+}
+
 func TestMcpRemoteSignsIn(t *testing.T) {
 	signIn{profile: "mcp-remote-0.15"}.run(t, "mcp-remote", func(p *product, resource string) {
 		remote := p.start(p.node(".bin/mcp-remote"), resource)

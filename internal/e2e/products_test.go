@@ -16,6 +16,10 @@ import (
 	"time"
 )
 
+// noDesktop keeps the xdg-open of a product from the browser of the machine, so that it takes the one
+// in BROWSER.
+const noDesktop = "XDG_DATA_DIRS=/nonexistent"
+
 // product is an installed client of another project, with a home directory of its own.
 type product struct {
 	t      *testing.T

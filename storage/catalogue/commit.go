@@ -43,7 +43,6 @@ func (w *Writer) Commit(ctx context.Context, entries []Entry, progress json.RawM
 	if len(rows) > 0 && w.c.store.Room() != storage.RoomEnough {
 		return fmt.Errorf("storage/catalogue: commit: %w: %w", storage.ErrUnavailable, storage.ErrFull)
 	}
-	w.outcomeUnknown = true
 	if len(rows) == 0 {
 		err = w.swap(ctx, func(st *stateRecord) error { return st.setProgress(progress) })
 	} else {

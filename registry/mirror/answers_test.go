@@ -90,6 +90,29 @@ func TestInterruptedIncrement(t *testing.T) {
 	}
 }
 
+// A crawl of which no page was read begins anew: it lost nothing, so it decides what is missing, and an
+// increment makes room for a full crawl that is due by then.
+func TestInterruptedBeforeTheFirstPage(t *testing.T) {
+	for name, wait := range map[string]time.Duration{"full": 8 * 24 * time.Hour, "increment": time.Hour} {
+		m := newFixture(t)
+		m.upstream.Fill(30)
+		m.sync(mirror.SyncOptions{})
+		m.upstream.Remove("com.example/server-000001", "1.0.0")
+		m.later(wait)
+		m.upstream.Break(registrytest.Faults{Down: true})
+		m.fails()
+		if s := m.status(); s.Running == nil || string(s.Running.Mode) != name || s.Running.Pages != 0 {
+			t.Fatalf("%s: %+v", name, s)
+		}
+		m.upstream.Mend()
+		m.restart(nil)
+		m.later(7*24*time.Hour - time.Hour)
+		if report := m.sync(mirror.SyncOptions{}); report.Mode != mirror.ModeFull || report.Resumed || !report.Judged || report.Vanished != 1 {
+			t.Errorf("%s: %+v", name, report)
+		}
+	}
+}
+
 // What another request would not mend is asked for once.
 func TestAskedOnce(t *testing.T) {
 	for name, tt := range map[string]struct {

@@ -262,6 +262,32 @@ func TestReset(t *testing.T) {
 	}
 }
 
+// A reset is detected too if the upstream was down before, at the first page of an increment or behind it.
+func TestResetWhileDown(t *testing.T) {
+	for pages := range 2 {
+		m := newFixture(t)
+		m.upstream.Fill(40)
+		m.sync(mirror.SyncOptions{})
+		m.later(time.Hour)
+		for i := range 15 {
+			m.upstream.Add(fmt.Sprintf("com.example/added-%02d", i), "1.0.0")
+		}
+		m.upstream.Break(registrytest.Faults{After: pages, Down: true})
+		if m.fails(); m.status().Running == nil || m.status().Running.Pages != pages {
+			t.Fatalf("%+v", m.status())
+		}
+		m.upstream.Mend()
+		m.upstream.Reset()
+		for i := range 15 {
+			m.upstream.Add(fmt.Sprintf("org.example/first-%02d", i), "1.0.0")
+		}
+		m.later(time.Hour)
+		if report := m.sync(mirror.SyncOptions{}); report.Mode != mirror.ModeFull || report.Missing != 40+10*pages || m.status().Shrink == nil {
+			t.Errorf("after %d pages: %+v %+v", pages, report, m.status())
+		}
+	}
+}
+
 // An upstream that repeatedly loses its newest row does not cause a full crawl each time.
 func TestResetsAreBounded(t *testing.T) {
 	m := newFixture(t)

@@ -78,11 +78,15 @@ func (r *round) groupByName(page upstream.Page) map[string]*listing {
 	return byName
 }
 
-// noteListed records that the upstream lists a row, and which row was updated last.
+// noteListed records that the upstream lists a row, whether it is the anchor, and which row was updated last.
 func (r *round) noteListed(name, version string, official registry.Official) {
 	r.markSeen(name, version)
-	if c := r.progress.Crawl; official.UpdatedAt.After(c.Newest) {
-		c.Newest, c.NewestRow = official.UpdatedAt, &rowName{name, version}
+	c, row := r.progress.Crawl, rowName{name, version}
+	if anchor := r.progress.Anchor; anchor != nil && row == *anchor {
+		c.AnchorSeen = true
+	}
+	if official.UpdatedAt.After(c.Newest) {
+		c.Newest, c.NewestRow = official.UpdatedAt, &row
 	}
 }
 

@@ -57,6 +57,8 @@ type crawlState struct {
 	// Newest is the latest update time in the list, NewestRow its row.
 	Newest    time.Time `json:"newest,omitzero"`
 	NewestRow *rowName  `json:"newest_row,omitempty"`
+	// AnchorSeen reports whether the list has progress.Anchor.
+	AnchorSeen bool `json:"anchor_seen,omitempty"`
 	// Done reports whether the last page was read.
 	Done   bool   `json:"done,omitempty"`
 	Tag    string `json:"tag,omitempty"` // of the first page

@@ -84,13 +84,14 @@ func (r *round) begin() {
 		p.Upstream, p.Crawl, p.Full, p.Increment, p.Failure = r.upstream(), nil, nil, nil, nil
 		p.Watermark, p.Anchor, p.Tag, p.ResetAt = time.Time{}, nil, "", time.Time{}
 	}
-	if c := p.Crawl; c != nil && !r.options.fresh() && (c.Report.Mode == ModeFull || !r.options.Full) {
+	unread := p.Crawl != nil && p.Crawl.Report.Pages == 0 // it lost nothing, so it begins anew
+	if c := p.Crawl; c != nil && !unread && !r.options.fresh() && (c.Report.Mode == ModeFull || !r.options.Full) {
 		r.report, r.cursorStored, r.uninterrupted = &c.Report, true, false
 		c.Report.Resumed = true
 		r.cursors = map[string]bool{}
 		return
 	}
-	if r.options.full() || r.fullIsDue() {
+	if r.options.full() || r.fullIsDue() || unread && p.Crawl.Report.Mode == ModeFull {
 		r.start(ModeFull)
 		return
 	}
@@ -160,10 +161,10 @@ const resetTime = 24 * time.Hour
 // the periods of updates overlap, every increment lists that row.
 func (r *round) anchorIsGone() bool {
 	p, c := &r.progress, r.progress.Crawl
-	if c.Report.Mode != ModeIncrement || !r.uninterrupted || c.Report.NotModified || p.Anchor == nil {
+	if c.Report.Mode != ModeIncrement || c.AnchorSeen || c.Report.NotModified || p.Anchor == nil {
 		return false
 	}
-	return !r.wasSeen(p.Anchor.Name, p.Anchor.Version) && r.c.Now().Sub(p.ResetAt) >= resetTime
+	return r.c.Now().Sub(p.ResetAt) >= resetTime
 }
 
 // recordResult stores the result of a crawl in the progress, for the next crawl.

@@ -26,7 +26,7 @@ type chainState struct {
 	head    Head
 	hasHead bool
 	atHead  string // the MAC of the line with the number of the head
-	after   *Head
+	after   []Head // of other chains that were kept for the place before
 }
 
 // gap is numbers that are missing before a line.
@@ -91,7 +91,7 @@ func (v *verifier) begins(s *chainState, l placed) bool {
 		return false
 	}
 	if l.About.After != nil {
-		s.after = l.About.After
+		s.after = append(s.after, *l.About.After)
 	}
 	v.given[l.About.Host+"\x00"+l.About.File] = true
 	s.key, s.keyless = nil, false

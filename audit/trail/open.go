@@ -97,6 +97,10 @@ func (t *Trail) resume(ctx context.Context) error {
 		t.cfg.Logger.Warn("the head of the audit trail cannot be read: whether the end of the file is missing is not known", "error", err)
 	}
 	t.before = head.Writer
+	var after *Head
+	if head.Chain != "" {
+		after = &head
+	}
 	end, err := readEnd(t.file)
 	switch {
 	case err != nil:
@@ -105,13 +109,11 @@ func (t *Trail) resume(ctx context.Context) error {
 		t.restart(end, head)
 	case end.torn > 0:
 		t.pending = append(t.pending, '\n')
-		t.begin(&About{Why: WhyBegan, Chain: newChain(), Torn: end.torn})
+		t.begin(&About{Why: WhyBegan, Chain: newChain(), Torn: end.torn, After: after})
 	case head.Closed && t.follow(head):
 		t.begin(&About{Why: WhyContinued, Chain: head.Chain})
-	case head.Chain != "":
-		t.begin(&About{Why: WhyBegan, Chain: newChain(), After: &head})
 	default:
-		t.begin(&About{Why: WhyBegan, Chain: newChain()})
+		t.begin(&About{Why: WhyBegan, Chain: newChain(), After: after})
 	}
 	return nil
 }
@@ -135,10 +137,16 @@ func (t *Trail) oldHead(ctx context.Context) (Head, error) {
 }
 
 // restart goes on with a file that has lines. Lines that the head knows and the file does not have
-// leave a gap in the numbers, which stays for good.
+// leave a gap in the numbers, which stays for good. A head of another chain is written down: the head
+// of this one replaces it.
 func (t *Trail) restart(end fileEnd, head Head) {
 	t.seq, t.mac = end.last.Seq, end.last.mac
-	if head.Chain == end.chain && head.Seq > t.seq {
+	about := &About{Why: WhyRestarted, Chain: end.chain, Torn: end.torn}
+	switch {
+	case head.Chain != "" && head.Chain != end.chain:
+		t.cfg.Logger.Error("the file of the audit trail has another chain than the one that was written last: the lines of that are missing, or in another file", "file", t.cfg.Path, "chain", end.chain, "known_chain", head.Chain, "known_line", head.Seq)
+		about.After = &head
+	case head.Seq > t.seq:
 		t.cfg.Logger.Error("the end of the audit trail is missing", "file", t.cfg.Path, "last_line", t.seq, "known_line", head.Seq)
 		t.follow(head)
 	}
@@ -152,7 +160,7 @@ func (t *Trail) restart(end fileEnd, head Head) {
 		t.cfg.Logger.Warn("the last line of the audit trail is not whole: a process ended in the middle of it", "file", t.cfg.Path, "after_line", end.last.Seq)
 		t.pending = append(t.pending, '\n')
 	}
-	t.begin(&About{Why: WhyRestarted, Chain: end.chain, Torn: end.torn})
+	t.begin(about)
 }
 
 // knows reports whether a line is genuine under a key that is known.

@@ -9,7 +9,9 @@ import (
 // were read.
 func (v *verifier) relate() {
 	for _, s := range v.order {
-		v.checkAfter(s)
+		for _, after := range s.after {
+			v.checkAfter(s, after)
+		}
 		v.checkPlace(s)
 		if s.out.Chain != "" || s.out.Lines > 0 { // else it is a file that is no trail, which is a fault
 			v.out.Chains = append(v.out.Chains, s.out)
@@ -17,19 +19,16 @@ func (v *verifier) relate() {
 	}
 }
 
-// checkAfter compares what a chain says about the one before it at its place with what is there of
+// checkAfter compares what a chain says about another one before it at its place with what is there of
 // that. Older files may be elsewhere, so a chain that was not given is no fault.
-func (v *verifier) checkAfter(s *chainState) {
-	if s.after == nil {
-		return
-	}
-	earlier := v.ended[s.after.Chain]
+func (v *verifier) checkAfter(s *chainState, after Head) {
+	earlier := v.ended[after.Chain]
 	switch {
 	case earlier == nil:
-		s.note("it follows the chain %s, which had %d lines or more and whose files were not given", s.after.Chain, s.after.Seq)
-	case earlier.out.Last < s.after.Seq:
+		s.note("it follows the chain %s, which had %d lines or more and whose files were not given", after.Chain, after.Seq)
+	case earlier.out.Last < after.Seq:
 		v.fault(Fault{File: earlier.file, What: "cut-off", Said: fmt.Sprintf(
-			"the end is cut off: the chain that followed it knows a line with the number %d, and the last one here is %d", s.after.Seq, earlier.out.Last)})
+			"the end is cut off: the chain that followed it knows a line with the number %d, and the last one here is %d", after.Seq, earlier.out.Last)})
 	}
 }
 

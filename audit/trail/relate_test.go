@@ -1,6 +1,7 @@
 package trail_test
 
 import (
+	"bytes"
 	"os"
 	"slices"
 	"strings"
@@ -49,6 +50,44 @@ func TestChainsThatWereNotGiven(t *testing.T) {
 	p.want("without the second", nil, p.path, p.path+".1")
 	p.heads.kept = backup
 	note(p.want("with the store of a backup", nil, p.path), "the store keeps the head of an earlier chain")
+}
+
+// TestLostChainIsNamed: what a process that was killed wrote is named by the process that follows, and
+// that its end is missing shows, also if the file has a part of a first line or another chain by then.
+func TestLostChainIsNamed(t *testing.T) {
+	for name, left := range map[string]func(older, lost []byte) []byte{
+		"nothing":                func([]byte, []byte) []byte { return nil },
+		"a part of a first line": func(_, lost []byte) []byte { return lost[:40] },
+		"an older chain":         func(older, _ []byte) []byte { return older },
+	} {
+		p := newPlace(t)
+		p.begins()
+		p.kill()
+		older := p.read()
+		p.rename(".0")
+		p.begins().Record(signedIn(2))
+		if err := p.last.Keep(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		p.kill()
+		lost := p.read()
+		chain := p.verify().Chains[0].Chain
+		p.rename(".1")
+		p.write(left(older, lost))
+		for range 2 { // the head of the lost chain is gone after the first
+			p.begins()
+			p.kill()
+		}
+		v := p.want(name, nil, p.path)
+		if notes := strings.Join(v.Chains[0].Notes, "; "); !strings.Contains(notes, "it follows the chain "+chain+", which had 3 lines or more") {
+			t.Errorf("%s: the notes are %q", name, notes)
+		}
+		p.want(name+" and what was lost", nil, p.path, p.path+".1")
+		if err := os.WriteFile(p.path+".1", lost[:bytes.LastIndexByte(lost[:len(lost)-1], '\n')+1], 0o600); err != nil {
+			t.Fatal(err)
+		}
+		p.want(name+" and what was lost, cut off", []string{"cut-off 0"}, p.path, p.path+".1")
+	}
 }
 
 // TestTrailsThatWereNotGiven: of the trails that the store knows, those of which no file is there are

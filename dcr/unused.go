@@ -2,6 +2,7 @@ package dcr
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -68,6 +69,16 @@ func (c *unusedLists) noteAll(lists []storage.Bound) {
 	for _, b := range lists {
 		c.noted[b] = true
 	}
+}
+
+// askAgain notes clients that sent a person, and that is still to be written.
+func (c *unusedLists) askAgain(sent map[string]time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for id, at := range c.sentPerson {
+		sent[id] = at // the later time
+	}
+	c.sentPerson = sent
 }
 
 // take removes and returns what was noted: networks first, then softwares, and the list of
@@ -149,11 +160,9 @@ func (cs *Clients) Asked(of storage.Client) {
 // no registration. The next call continues after an error.
 func (cs *Clients) Tend(ctx context.Context) error {
 	noted, asked := cs.unused.take()
-	for id, at := range asked {
-		if err := cs.store.AskForClient(ctx, id, at); err != nil {
-			cs.unused.noteAll(noted)
-			return fmt.Errorf("dcr: tend: %w", err)
-		}
+	if err := cs.writeAsked(ctx, asked); err != nil && !errors.Is(err, storage.ErrFull) { // if it is full, removing goes on
+		cs.unused.noteAll(noted)
+		return fmt.Errorf("dcr: tend: %w", err)
 	}
 	removed := 0
 	defer func() {
@@ -171,6 +180,19 @@ func (cs *Clients) Tend(ctx context.Context) error {
 	n, err := cs.makeRoom(ctx)
 	if removed += n; err != nil {
 		return fmt.Errorf("dcr: tend: %w", err)
+	}
+	return nil
+}
+
+// writeAsked writes which clients sent a person. The next call writes those that an error leaves.
+func (cs *Clients) writeAsked(ctx context.Context, asked map[string]time.Time) error {
+	for id, at := range asked {
+		err := cs.store.AskForClient(ctx, id, at)
+		if err != nil && !errors.Is(err, storage.ErrRecord) { // a client that cannot be read is not removed for others
+			cs.unused.askAgain(asked)
+			return err
+		}
+		delete(asked, id)
 	}
 	return nil
 }

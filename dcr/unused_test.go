@@ -2,6 +2,7 @@ package dcr_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -14,6 +15,7 @@ import (
 	"gatehouse.example/dcr"
 	"gatehouse.example/internal/fair"
 	"gatehouse.example/storage"
+	"gatehouse.example/storage/storagetest"
 )
 
 // registerFrom registers a client of members from an address.
@@ -65,6 +67,19 @@ func (f *fixture) asks(t testing.TB, id string) {
 		t.Fatal(err)
 	}
 	f.Asked(c)
+}
+
+// damage makes the record of a client unreadable.
+func (f *fixture) damage(t testing.TB, id string) {
+	t.Helper()
+	key := storage.KeyPrefix + "client:" + id
+	if _, err := f.faults.Get(t.Context(), key); err != nil {
+		t.Fatal(err)
+	}
+	put := storage.Put{Key: key, Data: []byte("damaged"), If: storage.Always, Operation: storage.Version{1}}
+	if _, err := f.faults.Put(t.Context(), put); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // elsewhere is another process with the same store.
@@ -119,6 +134,37 @@ func TestLookAlikesDoNotPushOut(t *testing.T) {
 	other.tend(t)
 	if n := f.there(t, append(append(asked, young...), flood...)); n != 3 {
 		t.Errorf("an hour later %d are left, want 3", n)
+	}
+}
+
+// TestAskedAgain: that clients sent a person is written after a fault too, for each of them. One that
+// cannot be read keeps no other back.
+func TestAskedAgain(t *testing.T) {
+	f := newFixture(t, nil)
+	ids := f.mustRegister(t, "198.51.100.1", "", 3)
+	f.tend(t)
+	f.clock.advance(time.Hour)
+	for _, id := range ids {
+		f.asks(t, id)
+	}
+	f.faults.SetDown(true)
+	if err := f.Tend(t.Context()); !errors.Is(err, storagetest.ErrDown) {
+		t.Errorf("error %v", err)
+	}
+	f.faults.SetDown(false)
+	f.faults.SetRoom(storage.RoomNone)
+	f.tend(t) // it cannot be written, and what it has to remove would be
+	f.faults.SetRoom(storage.RoomEnough)
+	f.damage(t, ids[0])
+	for range 2 {
+		if err := f.Tend(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}
+	for _, id := range ids[1:] {
+		if c, err := f.store.Client(t.Context(), id); err != nil || c.Asked.IsZero() {
+			t.Errorf("%+v, %v", c, err)
+		}
 	}
 }
 

@@ -67,6 +67,22 @@ func TestSharedKnowsWhatTheStoreSaid(t *testing.T) {
 	}
 }
 
+// TestCharges: only what takes or spends a weight spends it, and only what takes or checks needs it.
+func TestCharges(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		charges     []fair.Charge
+		need, spend int64
+	}{
+		"takes": {fair.Takes(3, share("a")), 3, 3}, "checks": {fair.Checks(3, share("a")), 3, 0},
+		"spends": {fair.Spends(3, share("a")), 0, 3}, "gives back": {fair.Spends(-3, share("a")), 0, -3},
+	} {
+		if want := []fair.Charge{{Bucket: share("a"), Need: c.need, Spend: c.spend}}; !slices.Equal(c.charges, want) {
+			t.Errorf("%s: %+v, want %+v", name, c.charges, want)
+		}
+	}
+}
+
 // TestRaise: a bucket owes at least what another count says, and not the sum.
 func TestRaise(t *testing.T) {
 	t.Parallel()

@@ -9,6 +9,12 @@ import (
 // Housekeep does once what is done in the background every second.
 func (b *Backend) Housekeep(ctx context.Context) { b.housekeep(ctx) }
 
+// NoHousekeeping keeps what is done in the background from being done until goOn is called.
+func (b *Backend) NoHousekeeping() (goOn func()) {
+	b.chores.Lock()
+	return b.chores.Unlock
+}
+
 // SweepStep is how many items that are over are removed in one transaction.
 const SweepStep = sweepStep
 

@@ -70,6 +70,7 @@ type Backend struct {
 	committer committer
 	space     space
 	pools     *storage.Pools
+	chores    sync.Mutex // housekeeping is done by one at a time
 
 	ctx     context.Context // ends when the backend is closed
 	stop    context.CancelFunc

@@ -34,6 +34,8 @@ func (b *Backend) housekeeping(ctx context.Context) {
 // housekeep looks after the disk before each step of the sweep: after a long time without a server,
 // there are steps for minutes.
 func (b *Backend) housekeep(ctx context.Context) {
+	b.chores.Lock()
+	defer b.chores.Unlock()
 	for more := true; more && ctx.Err() == nil; {
 		b.space.measure()
 		if err := b.inPlace(); err != nil {

@@ -93,6 +93,23 @@ func TestQueueServesLanesInTurn(t *testing.T) {
 	})
 }
 
+// TestQueueServesLanesWithinALane: they have turns of their own, however many networks wait in each, and
+// together those of one lane.
+func TestQueueServesLanesWithinALane(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, ctx := newRequests(t, fair.NewQueue(1, 100)), context.Background()
+		for i := range 4 {
+			c.enter(ctx, fmt.Sprint("noisy ", i), "unknown/noisy", fmt.Sprintf("192.0.%d.1", i))
+		}
+		c.enter(ctx, "quiet 0", "unknown/quiet", "198.51.100.1")
+		c.enter(ctx, "quiet 1", "unknown/quiet", "198.51.100.1")
+		c.enter(ctx, "known 0", "known", "203.0.113.1")
+		c.enter(ctx, "known 1", "known", "203.0.113.1")
+		c.finish()
+		c.want("noisy 0", "known 0", "quiet 0", "known 1", "noisy 1", "quiet 1", "noisy 2", "noisy 3")
+	})
+}
+
 // TestQueueGivesToWhoHoldsFewest: a network that holds places gets no more while others wait.
 func TestQueueGivesToWhoHoldsFewest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

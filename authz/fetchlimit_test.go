@@ -101,11 +101,11 @@ func TestOneRequesterCannotHoldAllFetches(t *testing.T) {
 	}
 }
 
-// TestKnownClientsAreReadApart: networks that hold all fetches for unknown clients do not
-// delay the document of a known client: it is read again.
+// TestKnownClientsAreReadApart: while networks hold all fetches for unknown clients and more of them
+// wait, the document of a known client is read again in the first place that a silent host loses.
 func TestKnownClientsAreReadApart(t *testing.T) {
 	t.Parallel()
-	h, web := newSilentWeb(t, func(c *safefetch.Config) { c.Timeout, c.Patience, c.MaxConcurrent = time.Hour, 200*time.Millisecond, 4 })
+	h, web := newSilentWeb(t, func(c *safefetch.Config) { c.Timeout, c.Patience, c.MaxConcurrent = time.Hour, 2*time.Second, 4 })
 	known := web.URL("client.example.org", "/client.json")
 	web.Document(known, fmt.Sprintf(plainDocument, known), "Cache-Control: max-age=60")
 	if got := h.authorizeFrom("198.51.100.1", known); got.Code != http.StatusSeeOther {

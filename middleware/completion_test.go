@@ -57,7 +57,7 @@ func TestCompletions(t *testing.T) {
 		{"notes://{box}/{name}", name, `{"box":1}`, "notes:admin", "a", ""},
 		{"notes://{box}/{name}", `[]`, `{}`, "notes:admin", "a", ""},
 		{"notes://shared/all", name, `{}`, "notes:admin", "a", ""},
-		{"notes://{+path}", `{"name":"path","value":""}`, `{}`, "", "secret/1 shared/1 ../secret/1", "shared/1 ../secret/1"},
+		{"notes://{+path}", `{"name":"path","value":""}`, `{}`, "", "secret/1 shared/1 ../secret/1", "shared/1"},
 		{"notes://{path*}", `{"name":"path","value":""}`, `{}`, "", "secret/1 shared/1 s%65cret/1", "shared/1"},
 		{"notes:/{/box,name}", name, `{"box":"secret"}`, "", "a", ""},
 		{"notes:/{/box*}/x", box, `{}`, "", "secret shared", "shared"},

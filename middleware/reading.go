@@ -21,7 +21,8 @@ var errURI = errors.New("uri: it has no scheme, is escaped again and again, or h
 //
 // The strict readings are the URI as it is written, in the normal form of RFC 3986 section
 // 6.2.2, and as the URL Standard parses it, each of these also decoded, and with a path that is
-// decoded and resolved like that of a file. The policy must name all of them.
+// decoded and resolved like that of a file. There are two more where dot segments lead elsewhere
+// in a path that has what comes after it, or before it, too (climbing). The policy must name all.
 const (
 	asWritten = iota
 	normalForm
@@ -29,6 +30,8 @@ const (
 	writtenDecoded
 	webDecoded
 	resolved
+	climbed
+	climbedHost
 	strictReadings
 )
 
@@ -48,12 +51,21 @@ func readingsOf(uri string) (readings, error) {
 		return r, errURI
 	}
 	r.loose = splitReadings(uri)
+	origin, climb, all := climbing(uri)
+	if strings.HasSuffix(origin, "//") { // the host is empty, so the policy may have other names
+		r.loose = append(r.loose, all)
+	} else {
+		r.strict[climbedHost] = all
+	}
 	web, err := parseWebURL(uri)
 	switch {
 	case nobodyReads(err, r.strict[normalForm]):
 		return r, errURI
 	case err != nil:
 		r.strict[resolved] = resolvedURI(uri)
+		if climb != "" {
+			r.strict[climbed] = origin + climb
+		}
 		return r, nil
 	}
 	r.strict[webForm] = web.String()
@@ -63,7 +75,10 @@ func readingsOf(uri string) (readings, error) {
 	if web.scheme != "file" { // a file system gets the path alone
 		r.strict[resolved] += unescapeBytes(web.query) + unescapeBytes(web.fragment)
 	}
-	r.loose = distinct(append(r.loose, looseReadings(web, hierarchy)...)...)
+	if climb != "" {
+		r.strict[climbed] = web.origin(web.user, web.port) + climb
+	}
+	r.loose = distinct(append(r.loose, looseReadings(web, hierarchy, climb)...)...)
 	return r, nil
 }
 
@@ -137,15 +152,19 @@ func (u *webURL) origin(user, port string) string {
 // looseReadings returns readings without the parts that a handler may ignore: user, standard
 // port, the host of a file, the case of the host and its final dot, the final slash of the path, parameters, query
 // and fragment.
-func looseReadings(u *webURL, resolved string) []string {
+func looseReadings(u *webURL, resolved, climbed string) []string {
 	bare := *u
-	bare.host = strings.ToLower(strings.TrimSuffix(unescapeBytes(u.host), "."))
+	host, _ := settle(u.host)
+	bare.host = strings.ToLower(strings.TrimSuffix(host, "."))
 	if u.port == standardPorts[u.scheme] {
 		bare.port = ""
 	}
 	origins := distinct(append(fileOrigins(u.scheme), u.origin(u.user, u.port), u.origin("", u.port), bare.origin("", bare.port))...)
 	trimmed := strings.TrimSuffix(resolved, "/")
 	paths := append(pathReadings(u.pathString()), resolved, trimmed, trimmed+"/")
+	if climbed != "" {
+		paths = append(paths, pathReadings(climbed)...)
+	}
 	if u.kept != nil {
 		paths = append(paths, pathReadings("/"+strings.Join(u.kept, "/"))...)
 	}

@@ -69,6 +69,25 @@ func TestReadingsNeedWhatTheyMean(t *testing.T) {
 		{"repo://owner/a/b", "repo://owner/a%2Fb"},
 		{"repo://owner/secret", "repo://owner/public/..%2fsecret"},
 		{"notes:secret", "NOTES:secret"},
+		{"notes://secret/*", "notes://s%2565cret/b"},
+		{"notes:///secret/*", "notes:///shared/a?/../../secret/b"},
+		{"notes:///secret/*", "notes:///shared/a#%2F..%5C..%2Fsecret%2fb"},
+		{"notes:///secret/*", "notes:///shared/a?b#/../../secret/b"},
+		{"notes:///secret/*", "NOTES:///shared/a?/%252E./../secret/b"},
+		{"notes://box/secret/*", "notes://box/shared/a?/../../secret/b"},
+		{"notes://secret/*", "notes://shared/../secret/b"},
+		{"notes://secret/*", "notes://../secret/b"},
+		{"notes://secret/*", "notes://%2e/secret/b"},
+		{"notes://secret/*", "notes:///secret/b"},
+		{"notes://secret/*", "notes:////a/../secret/b"},
+		{"notes://secret/*", "notes://a%2f..%2fsecret/b"},
+		{"notes://secret/*", "notes://shared/..%2fsecret/b"},
+		{"notes://secret/*", "notes://shared/a?/../../../secret/b"},
+		{"notes:secret/*", "notes:shared/a?/../../secret/b"},
+		{"file:///srv/secret/*", "file:///srv/open/a?/../../secret/b"},
+		{"file:///srv/secret/*", "file:///srv/open/a?/../../SECRET/b"},
+		{"file:///srv/secret/*", "file://host/srv/open/a#/../../secret/b"},
+		{"https://example.com/secret/*", "https://example.com/a?/../secret/b"},
 	} {
 		policy := map[string][]string{"*": nil, tt.protected: {"admin"}}
 		if status := reads(t, issuer, token, tt.uri, policy); status != http.StatusForbidden {
@@ -91,6 +110,8 @@ func TestReadingsStayInside(t *testing.T) {
 		"file:///public/.%2e/x", "file:///public/a/../../x", "file://host/public/../x", "repo://o/public/../x", "repo://o/public/..%2Fx", "repo://o/public/%2e%2E%2fx",
 		"repo://o/public/..%252fx", "repo://o/public/a%2f..%2f..%2fx", "https://example.com/public/%2e%2e/x", "https://example.com/public\\..\\x", "https://example.com/public/..%5cx",
 		"https://example.com/public/../../x", "https://example.com:444/public/a",
+		"repo://o/public/a?/../../x", "repo://o/public/a#%2f..%2f..%2fx", "repo://o/public/a?b/../../../../x", "file:///public/a?/../../x", "https://example.com/public/a?/../../x",
+		"repo://o/public/%2e%2e/%2e%2e/o", "repo://o/public/a%2f..%2f..%2f..%2fo2/public/x",
 	} {
 		if status := reads(t, issuer, token, uri, policy); status != http.StatusForbidden {
 			t.Errorf("%q: %d", uri, status)
@@ -107,7 +128,8 @@ func TestOrdinaryURIsPass(t *testing.T) {
 		"notes://box/{id}": "notes://box/*", "urn:isbn:0451450523": "urn:isbn:*", "file:///a b": "file:///*", "file:///caf\u00e9": "file:///*", "db://host:5433/t": "db://host:5433/*",
 		"https://example.com/doc?id=1#top": "https://example.com/doc?id=*", "https://example.com:8443/a": "https://example.com:8443/*", "notes://x/a%20b": "notes://x/a%20b",
 		"https://example.com/fetch/https://example.org/a": "https://example.com/fetch/*", "mailto:a@example.com": "mailto:*", "data:,a%20b": "data:*",
-		"c:/x": "c:*", "notes:1": "notes:1", "REPO://Owner/name": "REPO://Owner/*",
+		"c:/x": "c:*", "notes:1": "notes:1", "REPO://Owner/name": "REPO://Owner/*", "notes://box/a?path=../b": "notes://box/*", "https://example.com/a?from=https://example.org/b": "https://example.com/*",
+		"notes://box/a/../b": "notes://box/*", "notes:///a/../b": "notes:///*", "notes:///b": "notes://*/b", "notes://box": "notes://box", "notes://box/a?x/./y#..z/...": "notes://box/*",
 	} {
 		if status := reads(t, issuer, token, uri, map[string][]string{pattern: {"read"}}); status != http.StatusTeapot {
 			t.Errorf("%q by %q: %d", uri, pattern, status)

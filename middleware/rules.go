@@ -148,7 +148,7 @@ func (rs rules) findURI(w *wildcard.Work, uri string) (scopes []string, ok bool)
 		more, _ := rs[resolved].find(w, reading)
 		scopes = union(scopes, more)
 	}
-	for _, reading := range foldedFile(read.strict[resolved]) {
+	for _, reading := range append(foldedFile(read.strict[resolved]), foldedFile(read.strict[climbed])...) {
 		w.Steps += len(reading)
 		more, _ := rs[folded].find(w, reading)
 		scopes = union(scopes, more)

@@ -120,10 +120,10 @@ func expand(b *strings.Builder, expression string, values map[string]string, esc
 }
 
 // completion leaves in a result the values that lead to resources which the client may see, and reports
-// whether there was a completion. On a stream that repeats responses it is not known what was asked for,
-// so no value is left.
+// whether there was a completion. On a stream that repeats responses, and in the answer to another request,
+// it is not known what was asked for, so no value is left.
 func (l lister) completion(w *wildcard.Work, result message.Object, members map[string]json.RawMessage) (found bool, err error) {
-	if l.got.completion == nil && (l.got.Method != "" || !l.guard.filters(resourceList)) {
+	if l.got.completion == nil && (l.got.Method == completing || !l.guard.filters(resourceList)) {
 		return false, nil
 	}
 	raw, err := result.Member(completionMember)

@@ -44,6 +44,8 @@ type event struct {
 	others  bytes.Buffer // its lines except for data
 	data    bytes.Buffer
 	hasData bool
+	watch   listWatch
+	passed  bool // whether a part of its data was sent
 }
 
 // newEventStream begins a stream. Only the first event shows whether a stream belongs to the old
@@ -99,6 +101,10 @@ func (s *eventStream) next(p []byte) []byte {
 // keep processes a part of a line. Lines of data have no maximum size unless lists are filtered.
 func (s *eventStream) keep(part []byte) {
 	if s.through {
+		if s.watches && s.watch.scan(s.guard, part) {
+			s.failLate()
+			return
+		}
 		s.out.Write(part)
 		return
 	}
@@ -106,16 +112,40 @@ func (s *eventStream) keep(part []byte) {
 		s.line = s.lines.text(s.line)
 	}
 	switch {
-	case s.lists && s.whole.Len()+len(s.line) > maxList:
+	case s.holds() && s.whole.Len()+len(s.line) > maxList:
 		s.fail(unreadable{err: errListTooLarge})
-	case s.lists || len(s.line) <= maxLine:
+	case s.holds() || len(s.line) <= maxLine:
 	case !bytes.HasPrefix(s.line, []byte("data:")):
 		s.fail(unreadable{err: errLongLine})
 	default:
-		s.start()
-		s.out.Write(s.line)
-		s.line, s.through, s.any = nil, true, true
+		s.pass(s.line[len("data:"):])
 	}
+}
+
+// holds reports whether the event is forwarded when it is complete.
+func (s *eventStream) holds() bool { return s.lists || s.watch.found }
+
+// pass forwards the beginning of a long line of data, and from then on the event as it comes, unless a
+// list was found in it.
+func (s *eventStream) pass(data []byte) {
+	if s.watches && s.watch.scan(s.guard, data) {
+		if s.passed {
+			s.failLate()
+		}
+		return
+	}
+	s.start()
+	s.sendData()
+	s.out.Write(s.line)
+	s.line, s.through, s.any = nil, true, true
+}
+
+// sendData forwards the lines of data that were kept.
+func (s *eventStream) sendData() {
+	s.out.Write(s.whole.Bytes())
+	s.whole.Reset()
+	s.data.Reset()
+	s.passed = true
 }
 
 // endLine processes the end of a line.
@@ -155,7 +185,7 @@ func (s *eventStream) field(line []byte) {
 		line = s.bindEvent(line, value)
 		s.id = line
 	case "data":
-		if s.lists {
+		if s.lists || s.watches {
 			s.addData(line, value)
 			return
 		}
@@ -164,6 +194,10 @@ func (s *eventStream) field(line []byte) {
 }
 
 func (s *eventStream) addData(line, value []byte) {
+	if s.watches && s.watch.scan(s.guard, value) && s.passed {
+		s.failLate()
+		return
+	}
 	if s.hasData {
 		s.data.WriteByte('\n')
 	}
@@ -171,6 +205,9 @@ func (s *eventStream) addData(line, value []byte) {
 	s.data.Write(value)
 	s.whole.Write(line)
 	s.whole.WriteByte('\n')
+	if !s.holds() && s.whole.Len() > maxLine {
+		s.sendData()
+	}
 }
 
 // emit forwards a line, or adds it to its event if the event is filtered as a whole.
@@ -188,7 +225,7 @@ func (s *eventStream) emit(line []byte) {
 // endEvent forwards an event. It fails the stream for a message that cannot be read, because
 // the message could contain items that the policy hides.
 func (s *eventStream) endEvent() {
-	if !s.lists || len(bytes.TrimSpace(s.data.Bytes())) == 0 || s.isNoMessage() && isPlain(s.data.Bytes()) {
+	if !s.holds() || len(bytes.TrimSpace(s.data.Bytes())) == 0 || s.isNoMessage() && isPlain(s.data.Bytes()) {
 		s.out.Write(s.whole.Bytes())
 		s.out.WriteByte('\n')
 		return

@@ -22,6 +22,7 @@ type response struct {
 	token   *Token
 	stop    context.CancelFunc // ends the context of the handler
 	lists   bool               // whether the response may contain a list
+	watches bool               // whether it has one only if the server confuses two requests of a session
 	strict  bool               // whether a response in an unknown form is withheld
 	opens   bool               // whether the response may be a stream that ends with the token
 	began   bool               // whether the handler wrote the header
@@ -46,8 +47,9 @@ func (g *Guard) answer(w http.ResponseWriter, r *http.Request, got received, tok
 		ResponseWriter: w, guard: g, request: r, got: got, token: token, stop: stop,
 		lists: g.mayList(r, got), opens: g.ends && token != nil && r.Method == http.MethodGet,
 	}
+	out.watches = !out.lists && g.mayCross(r)
 	out.strict = out.lists && (got.Method != "" || opensStream(r))
-	if out.lists || out.readsStreams() && mayGetStream(r) {
+	if out.lists || out.watches || out.readsStreams() && mayGetStream(r) {
 		r.Header.Del("Accept-Encoding") // the guard reads the response
 	}
 	if out.lists {
@@ -58,7 +60,7 @@ func (g *Guard) answer(w http.ResponseWriter, r *http.Request, got received, tok
 }
 
 // readsStreams reports whether the guard reads streams of events.
-func (o *response) readsStreams() bool { return o.lists || o.guard.marksEvents() }
+func (o *response) readsStreams() bool { return o.lists || o.watches || o.guard.marksEvents() }
 
 func acceptsStream(r *http.Request) bool { return strings.Contains(accepted(r), streamType) }
 
@@ -111,7 +113,7 @@ func (o *response) rewriting(status int) rewrite {
 		return nil
 	case media == streamType && o.readsStreams():
 		events = true
-	case !o.strict && !(o.lists && isJSON(media)):
+	case !o.strict && !((o.lists || o.watches) && isJSON(media)):
 		return nil
 	}
 	if encoding := strings.Join(o.Header()["Content-Encoding"], ","); encoding != "" && !strings.EqualFold(encoding, "identity") {

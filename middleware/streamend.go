@@ -28,6 +28,12 @@ func (s *eventStream) fail(why error) {
 	_ = http.NewResponseController(s.response.ResponseWriter).Flush() // without support, it is sent later
 }
 
+// failLate ends a stream in an event of which a part was sent.
+func (s *eventStream) failLate() {
+	s.out.WriteString("\n\n")
+	s.fail(unreadable{err: errLateList})
+}
+
 // writeFailure writes the event that ends a stream. It has the event id of the event that it
 // replaces, so that a resumed stream continues after that.
 func (s *eventStream) writeFailure(why error, old bool) {
@@ -52,10 +58,15 @@ func (s *eventStream) finish() {
 	if s.over {
 		return
 	}
-	if s.request.Context().Err() == nil && (len(s.line) > 0 || s.through) {
+	ended := s.request.Context().Err() != nil
+	if !ended && (len(s.line) > 0 || s.through) {
 		s.endLine()
 	}
-	if s.lists && s.hasData && !s.over && s.request.Context().Err() == nil {
+	switch {
+	case s.over || ended:
+	case !s.holds():
+		s.sendData()
+	case s.hasData:
 		s.fail(unreadable{err: errUnfinished})
 	}
 	if !s.over {

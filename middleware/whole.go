@@ -3,6 +3,7 @@ package middleware
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strconv"
 	"unicode"
@@ -15,20 +16,35 @@ import (
 // stream that may, in bytes.
 const maxList = 16 << 20
 
-var errListTooLarge = fmt.Errorf("middleware: the answer has more than %d bytes", maxList)
+var (
+	errListTooLarge = fmt.Errorf("middleware: the answer has more than %d bytes", maxList)
+	errLateList     = errors.New("middleware: the answer to another request has a list, after more than could be kept")
+)
 
-// wholeAnswer is a response that may contain a list. It is sent when it is complete.
+// wholeAnswer is a response that may contain a list. It is sent when it is complete, or from the moment
+// at which it is too long for one in which no list is expected.
 type wholeAnswer struct {
 	*response
 	status int
 	media  string
 	kept   bytes.Buffer
-	over   bool // whether the response was withheld
+	over   bool // whether the rest of the response is withheld
+	passed bool // whether its beginning was sent
+	watch  listWatch
 }
 
 // Write buffers the response.
 func (a *wholeAnswer) Write(p []byte) (int, error) {
-	if !a.over && a.kept.Len()+len(p) > maxList {
+	watched := a.watches && !a.watch.scan(a.guard, p)
+	switch {
+	case a.over:
+	case watched && (a.passed || a.kept.Len()+len(p) > maxLine):
+		return a.pass(p)
+	case a.passed:
+		a.over = true
+		a.warn(errLateList)
+		a.stop()
+	case a.kept.Len()+len(p) > maxList:
 		a.over = true
 		a.withhold(a.status, errListTooLarge)
 	}
@@ -38,14 +54,39 @@ func (a *wholeAnswer) Write(p []byte) (int, error) {
 	return a.kept.Write(p)
 }
 
+// pass sends a part of a response, and what was kept of it.
+func (a *wholeAnswer) pass(p []byte) (int, error) {
+	a.sendKept()
+	a.passed = true
+	return a.response.ResponseWriter.Write(p)
+}
+
+// sendKept sends what was kept of a response as it is.
+func (a *wholeAnswer) sendKept() {
+	if !a.passed {
+		a.response.ResponseWriter.WriteHeader(a.status)
+		_, _ = a.response.ResponseWriter.Write(a.kept.Bytes()) // fails only when the client is gone
+		a.kept.Reset()
+	}
+}
+
 func (a *wholeAnswer) flush() error { return nil } // finish sends the response
 
-// finish writes the response as the client may see it. It withholds one that it cannot read,
-// because that could contain items that the policy hides.
+// finish writes what was not written yet.
 func (a *wholeAnswer) finish() {
-	if a.over {
+	switch {
+	case a.over || a.passed:
+		return
+	case a.watches && !a.watch.found:
+		a.sendKept()
 		return
 	}
+	a.sendFiltered()
+}
+
+// sendFiltered writes the response as the client may see it. It withholds one that it cannot read,
+// because that could contain items that the policy hides.
+func (a *wholeAnswer) sendFiltered() {
 	body, why := a.kept.Bytes(), error(nil)
 	switch {
 	case isJSON(a.media):

@@ -8,6 +8,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/network"
@@ -108,6 +109,48 @@ func TestPasskeyInBrowser(t *testing.T) {
 	for _, complaint := range chrome.complaints {
 		t.Errorf("the browser complains: %s", complaint)
 	}
+}
+
+// TestBackToSignInAfterPasskey: a person goes back to the page that the browser kept, whose passkey was
+// refused, and can use both ways to sign in there.
+func TestBackToSignInAfterPasskey(t *testing.T) {
+	t.Parallel()
+	issuer, chrome := startNamed(t), openChromium(t)
+	setVerified := chrome.authenticator()
+	chrome.open(issuer + "/account/passkeys")
+	chrome.typeInto(`input[name="username"]`, personName)
+	chrome.typeInto(`input[name="password"]`, personPassword+kb.Enter)
+	chrome.click(passkeyButton)
+	chrome.click(`button[value="remove"]`) // here, and not from the device
+	chrome.await("main:not(:has(#key-0)) #add")
+	chrome.forgetSession()
+
+	setVerified(false) // a browser that answers before the page is loaded puts the next one in its place
+	chrome.open(register(t, issuer, "http://127.0.0.1/callback", "Example Client").authorizeURL("state"))
+	// The tools that follow a document do not notice that one comes back: the browser is asked.
+	awaits := func(condition string) {
+		t.Helper()
+		for end := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
+			met, err := chromedp.Run(chrome.ctx, chromedp.Evaluate[bool](condition))
+			switch {
+			case err == nil && met: // while the browser is between two pages there is an error
+				return
+			case time.Now().After(end):
+				t.Fatalf("wait for %s: %v\n%s", condition, err, chrome.story())
+			}
+		}
+	}
+	const kept = `window.kept === true && document.querySelector("#problem") === null`
+	chrome.holds(`window.kept = true`)
+	setVerified(true)
+	for range 2 {
+		ask(chrome, "use the removed passkey", chrome.clickIfThere("main:not(:has(#problem)) "+passkeyButton)) // the browser may have by itself
+		awaits(`document.querySelector("#problem") !== null`)
+		chrome.holds(`(history.back(), true)`)
+		awaits(kept)
+	}
+	chrome.holds(fmt.Sprintf(`(f => { f.username.value = %q; f.password.value = %q; f.requestSubmit(f.querySelector("button.primary")); return true; })(document.forms[0])`, personName, personPassword))
+	awaits(`document.querySelector('button[name="decision"][value="allow"]') !== null`)
 }
 
 // clickIfThere clicks by script, and does nothing on a page that has moved on.

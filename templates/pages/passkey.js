@@ -73,6 +73,12 @@
       ask();
     });
     if (part.dataset.passkey === "get") offer();
+    // A page that the browser kept comes back as it was left: its form was sent, perhaps in vain.
+    addEventListener("pageshow", (event) => {
+      if (!event.persisted) return;
+      sent = false;
+      for (const typed of form.querySelectorAll("input[type=password]")) typed.disabled = false;
+    });
   };
 
   for (const part of document.querySelectorAll("[data-passkey]")) begin(part);

@@ -74,3 +74,17 @@ func TestStyleHasNoSides(t *testing.T) {
 		}
 	}
 }
+
+// TestStyleDefinesItsVariables: a variable without a value is no error in a browser, which then takes
+// the colour of what is around.
+func TestStyleDefinesItsVariables(t *testing.T) {
+	files := templates.EmbeddedFiles()
+	defined := files["style.css"]
+	for name, text := range files {
+		for _, m := range regexp.MustCompile(`var\((--[a-z-]+)`).FindAllStringSubmatch(text, -1) {
+			if !strings.Contains(defined, m[1]+":") {
+				t.Errorf("%s uses %s, which style.css does not define", name, m[1])
+			}
+		}
+	}
+}

@@ -76,14 +76,15 @@ func add(a storage.Access, c choice) storage.Access {
 	return a
 }
 
-// groups returns what the consent page shows of an access: one group per resource.
-func (s *resourceSet) groups(asked storage.Access) []templates.Group {
+// groups returns what the consent page shows of an access: one group per resource, with its boxes ticked
+// or not.
+func (s *resourceSet) groups(asked storage.Access, ticked bool) []templates.Group {
 	var groups []templates.Group
 	for _, p := range asked {
 		resource, _ := s.find(p.Resource)
 		g := templates.Group{Resource: templates.Resource{URI: resource.URI, Name: resource.Name}}
 		for _, c := range choicesOf(storage.Access{p}) {
-			g.Boxes = append(g.Boxes, templates.Box{Value: c.value(asked), Name: c.scope, Description: resource.describe(c.scope), Whole: resource.whole(c.scope), Checked: true})
+			g.Boxes = append(g.Boxes, templates.Box{Value: c.value(asked), Name: c.scope, Description: resource.describe(c.scope), Whole: resource.whole(c.scope), Checked: ticked})
 		}
 		groups = append(groups, g)
 	}

@@ -49,10 +49,11 @@ func (s *Server) showConsent(w http.ResponseWriter, r *http.Request) error {
 	if done, err := s.grantUnasked(w, r, set, t, session, client, to); done || err != nil {
 		return err
 	}
-	return s.consentPage(w, r, set, t, session, client, to, http.StatusOK, language.Text{})
+	return s.consentPage(w, r, set, t, session, client, to, http.StatusOK, language.Text{}, true)
 }
 
-func (s *Server) consentPage(w http.ResponseWriter, r *http.Request, set *resourceSet, t storage.Transaction, session liveSession, client storage.Client, to proven, status int, problem language.Text) error {
+// consentPage shows what is asked for, each box ticked or none.
+func (s *Server) consentPage(w http.ResponseWriter, r *http.Request, set *resourceSet, t storage.Transaction, session liveSession, client storage.Client, to proven, status int, problem language.Text, ticked bool) error {
 	offered, err := s.offered(r.Context(), set, t, session.person)
 	if err != nil {
 		return err
@@ -71,7 +72,7 @@ func (s *Server) consentPage(w http.ResponseWriter, r *http.Request, set *resour
 	return s.pagesFor(r, s.path("/consent")+"?transaction="+t.ID).Consent(w, templates.Consent{
 		Action: s.urls.consent, Transaction: t.ID, CSRF: s.consentToken(r, t, session, shownOf(offered, approved)),
 		Client: shown, RedirectHost: to.uri.Host(), LoopbackRedirect: loopback(to), PrivateUseRedirect: privateUse(to),
-		Groups: set.groups(offered), Offline: refreshable(client), PreApproved: approved, Memories: memories,
+		Groups: set.groups(offered, ticked), Offline: refreshable(client), PreApproved: approved, Memories: memories,
 		UserName: s.shownName(r, session), Account: s.account(r, session), Problem: problem,
 	})
 }
@@ -185,7 +186,9 @@ func (s *Server) allow(w http.ResponseWriter, r *http.Request, set *resourceSet,
 	case err != nil:
 		return err
 	case !problem.IsZero():
-		return s.consentPage(w, r, set, t, session, client, to, http.StatusBadRequest, problem)
+		// Who unticked every box of this page finds it so again.
+		ticked := shown != shownOf(d.offered, false) || len(f.all("scope")) > 0
+		return s.consentPage(w, r, set, t, session, client, to, http.StatusBadRequest, problem, ticked)
 	}
 	if err := s.unremember(r.Context(), session, client, d.offered.Except(d.allowed)); err != nil {
 		return err

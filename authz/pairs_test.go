@@ -243,7 +243,7 @@ func TestSeparatorsInNames(t *testing.T) {
 }
 
 // TestForeignBoxes: a value that was not on the page is refused; nothing is granted, and
-// the transaction remains.
+// the transaction remains. Who ticked nothing finds nothing ticked for them.
 func TestForeignBoxes(t *testing.T) {
 	t.Parallel()
 	h, c := newHarness(t, setup{config: sharing}), testClients()["native"]
@@ -257,6 +257,13 @@ func TestForeignBoxes(t *testing.T) {
 		}
 		if n := h.meter.writes.Load() - before; n != 0 {
 			t.Errorf("%s: %d writes", name, n)
+		}
+		boxes, shown := regexp.MustCompile(`type="checkbox"[^>]*`).FindAllString(r.body, -1), 0
+		for _, box := range boxes {
+			shown += strings.Count(box, " checked")
+		}
+		if want := len(boxes) * min(1, len(ticked)); shown != want {
+			t.Errorf("%s: the page comes back with %d of %d boxes ticked, want %d", name, shown, len(boxes), want)
 		}
 	}
 	b.consentTo(asksFor(c, "notes:read profile", notes, tasks, files))

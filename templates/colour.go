@@ -85,5 +85,5 @@ func (c colour) palette() string {
 	}
 	light, dark := c.legible(lightGrounds, black), c.legible(darkGrounds, white)
 	return "\n" + variables(light, light.mixed(black, 0.2)) +
-		"\n@media (prefers-color-scheme:dark){" + variables(dark, dark.mixed(white, 0.2)) + "}\n"
+		"\n@media screen and (prefers-color-scheme:dark){" + variables(dark, dark.mixed(white, 0.2)) + "}\n"
 }

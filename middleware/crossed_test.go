@@ -43,6 +43,7 @@ func TestListsInOtherAnswers(t *testing.T) {
 		{`{"tools":[{"name":"whoami"},{"name":"drop_notes"}]}`, `{"name":"whoami"}`, "drop_notes"},
 		{`{"resources":[{"uri":"notes://a"},{"uri":"notes://secret"}]}`, `{"uri":"notes://a"}`, "secret"},
 		{`{"_meta":{"tools":[]},"resourceTemplates":[{"uriTemplate":"notes://a"},{"uriTemplate":"notes://secret/{id}"}]}`, `"notes://a"`, "secret"},
+		{`{"a":"\"","tools":[{"name":"whoami"},{"name":"drop_notes"}],"b":"\\"}`, `{"name":"whoami"}`, "drop_notes"},
 		{`{"completion":{"values":["a","secret"]}}`, `"values":[]`, "secret"},
 		{`{"Tools":[{"name":"drop_notes"}]}`, "", "drop_notes"},
 		{`{"\u0074ools":[{"name":"drop_notes"}]}`, "", "drop_notes"},
@@ -95,6 +96,17 @@ func TestOtherAnswersStayAsTheyAre(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// TestOtherAnswersWithoutSession checks that a member of a result is no list where no other request could
+// have asked for one.
+func TestOtherAnswersWithoutSession(t *testing.T) {
+	issuer := middlewaretest.NewIssuer(t)
+	guard := newGuard(t, issuer, func(c *middleware.Config) { c.Policy = notesPolicy() })
+	const body = `{"jsonrpc":"2.0","id":7,"result":{"tools":[{"name":"drop_notes"}],"a":1.50}}`
+	if w := listed(guard, post(issuer, "", request("tools/call", `{"name":"whoami"}`)), jsonType, body); w.Body.String() != body {
+		t.Errorf("%d %s", w.Code, w.Body)
 	}
 }
 

@@ -130,9 +130,22 @@ func TestOrdinaryURIsPass(t *testing.T) {
 		"https://example.com/fetch/https://example.org/a": "https://example.com/fetch/*", "mailto:a@example.com": "mailto:*", "data:,a%20b": "data:*",
 		"c:/x": "c:*", "notes:1": "notes:1", "REPO://Owner/name": "REPO://Owner/*", "notes://box/a?path=../b": "notes://box/*", "https://example.com/a?from=https://example.org/b": "https://example.com/*",
 		"notes://box/a/../b": "notes://box/*", "notes:///a/../b": "notes:///*", "notes:///b": "notes://*/b", "notes://box": "notes://box", "notes://box/a?x/./y#..z/...": "notes://box/*",
+		"https://example.com/b?from=https://example.org/b": "https://example.com/b?from=https://*", "notes://box/a?x=//y": "notes://box/a?x=//*", "https://example.com/../x": "https://example.com/*",
 	} {
 		if status := reads(t, issuer, token, uri, map[string][]string{pattern: {"read"}}); status != http.StatusTeapot {
 			t.Errorf("%q by %q: %d", uri, pattern, status)
+		}
+	}
+}
+
+// TestCaseOfNamesThatAreNoFiles checks that only names of files are compared without regard to case.
+func TestCaseOfNamesThatAreNoFiles(t *testing.T) {
+	issuer := middlewaretest.NewIssuer(t)
+	token := issuer.Mint(claims{"aud": resource, "scope": "read"})
+	for uri, want := range map[string]int{"notes://box/A": http.StatusTeapot, "notes://box/a": http.StatusForbidden, "file:///srv/A": http.StatusForbidden, "file:///srv/B": http.StatusTeapot} {
+		policy := map[string][]string{"notes://box/A": {"read"}, "notes://box/a": {"admin"}, "file:///srv/A": {"read"}, "file:///srv/a": {"admin"}, "file:///srv/B": {"read"}}
+		if status := reads(t, issuer, token, uri, policy); status != want {
+			t.Errorf("%q: %d, want %d", uri, status, want)
 		}
 	}
 }

@@ -85,6 +85,25 @@ func TestCompletions(t *testing.T) {
 	}
 }
 
+// TestCompletionsExpandTemplates checks that a value leads to the URI that RFC 6570 says: with f "a", the value
+// "b" for g leads to the protected resource, and "c" does not.
+func TestCompletionsExpandTemplates(t *testing.T) {
+	issuer := middlewaretest.NewIssuer(t)
+	for template, protected := range map[string]string{
+		"notes://x/{f,g}": "notes://x/a,b", "notes://x/{+f,g}": "notes://x/a,b", "notes://x{#f,g}": "notes://x#a,b", "notes://x{.f,g}": "notes://x.a.b",
+		"notes://x{/f,g}": "notes://x/a/b", "notes://x/y{;f,g}": "notes://x/y;f=a;g=b", "notes://x/y{?f,g*}": "notes://x/y?f=a&g=b", "notes://x/y?z=1{&f,g}": "notes://x/y?z=1&f=a&g=b",
+		"notes://x/{h}/{g}": "notes://x/{h}/b", "notes://x/y{?h,g}": "notes://x/y?h={h}&g=b", "notes://x/{g}/{g}": "notes://x/b/b",
+	} {
+		guard := newGuard(t, issuer, func(c *middleware.Config) {
+			c.Policy = middleware.Policy{Resources: map[string][]string{"*": nil, protected: {"notes:admin"}}, Listing: middleware.ListGranted}
+		})
+		r := post(issuer, "", request("completion/complete", completionOf(template, `{"name":"g","value":""}`, `{"f":"a"}`)))
+		if got := complete(t, guard, r, jsonType, `{"values":["b","c"]}`); !slices.Equal(got.Values, []string{"c"}) {
+			t.Errorf("%s: %q", template, got.Values)
+		}
+	}
+}
+
 // TestCompletionsFollowTheListing checks that completions show what lists show, and count no more.
 func TestCompletionsFollowTheListing(t *testing.T) {
 	issuer := middlewaretest.NewIssuer(t)

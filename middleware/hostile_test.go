@@ -82,6 +82,12 @@ func TestListsThatAreTooMuch(t *testing.T) {
 	if code, body := send(list(1, "notes://"+strings.Repeat("a", 17<<10))); code != http.StatusOK || strings.Contains(body, "notes:") {
 		t.Errorf("a URI that no message may name: %d, %d bytes", code, len(body))
 	}
+	value := `"` + strings.Repeat("ab/%61;", 2000) + `"`
+	w := listed(guard, post(issuer, "notes:read notes:write", request("completion/complete", completionOf("notes://{+path}", `{"name":"path","value":""}`, `{}`))), "application/json",
+		`{"jsonrpc":"2.0","id":7,"result":{"completion":{"values":[`+strings.Repeat(value+",", 800)+value+`]}}}`)
+	if w.Code != http.StatusBadGateway || strings.Contains(w.Body.String(), "ab/") {
+		t.Errorf("11 MiB of values: %d, %d bytes", w.Code, w.Body.Len())
+	}
 }
 
 // BenchmarkHostileMessages measures messages of 4 MiB, and lists of 10 000 items, against 200

@@ -3,7 +3,6 @@ package middleware
 import (
 	"encoding/json"
 	"errors"
-	"maps"
 	"net/url"
 	"strings"
 
@@ -58,11 +57,9 @@ func memberOf(params message.Object, within, member string) (json.RawMessage, er
 
 // uri returns the URI that a value of the variable leads to, written by escape. Variables without a known
 // value stay as they are. It returns false if the template has no such variable, or is none of RFC 6570
-// without prefixes.
+// without prefixes, and for a URI that is longer than any that a message may name: a template can have one
+// long value a thousand times.
 func (c *completion) uri(value string, escape func(string) string) (uri string, ok bool) {
-	values := map[string]string{}
-	maps.Copy(values, c.known)
-	values[c.variable] = value
 	var b strings.Builder
 	for rest, found := c.template, false; ; {
 		literal, after, more := strings.Cut(rest, "{")
@@ -75,7 +72,9 @@ func (c *completion) uri(value string, escape func(string) string) (uri string, 
 			return "", false
 		}
 		rest = after
-		found = expand(&b, expression, values, escape, c.variable) || found
+		if found = c.expand(&b, expression, value, escape) || found; b.Len() > maxNames {
+			return "", false
+		}
 	}
 }
 
@@ -90,8 +89,9 @@ var operators = map[byte]operator{
 	';': {";", ";", true, false}, '?': {"?", "&", true, false}, '&': {"&", "&", true, false},
 }
 
-// expand writes an expression with values, and reports whether it has a variable.
-func expand(b *strings.Builder, expression string, values map[string]string, escape func(string) string, variable string) (has bool) {
+// expand writes an expression with a value for the variable, and reports whether the expression has it. It
+// stops when too much is written.
+func (c *completion) expand(b *strings.Builder, expression, value string, escape func(string) string) (has bool) {
 	op, special := operators[expression[0]]
 	if special {
 		expression = expression[1:]
@@ -101,19 +101,26 @@ func expand(b *strings.Builder, expression string, values map[string]string, esc
 	before := op.first
 	for name := range strings.SplitSeq(expression, ",") {
 		name = strings.TrimSuffix(name, "*")
-		has = has || name == variable
+		text, known := c.known[name]
+		if name == c.variable {
+			text, known, has = value, true, true
+		}
+		text = text[:min(len(text), maxNames+1)]
 		b.WriteString(before)
 		before = op.between
 		if op.named {
 			b.WriteString(name + "=")
 		}
-		switch value, known := values[name]; {
+		switch {
 		case !known:
 			b.WriteString("{" + name + "}")
 		case op.raw:
-			b.WriteString(value)
+			b.WriteString(text)
 		default:
-			b.WriteString(escape(value))
+			b.WriteString(escape(text))
+		}
+		if b.Len() > maxNames {
+			break
 		}
 	}
 	return has
@@ -173,6 +180,7 @@ func (l lister) completes(w *wildcard.Work, value string) bool {
 		return false
 	}
 	for _, escape := range [...]func(string) string{url.PathEscape, strings.Clone} {
+		w.Steps += len(l.got.completion.template)
 		uri, ok := l.got.completion.uri(value, escape)
 		if !ok {
 			return false

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -87,6 +88,29 @@ func TestListsThatAreTooMuch(t *testing.T) {
 		`{"jsonrpc":"2.0","id":7,"result":{"completion":{"values":[`+strings.Repeat(value+",", 800)+value+`]}}}`)
 	if w.Code != http.StatusBadGateway || strings.Contains(w.Body.String(), "ab/") {
 		t.Errorf("11 MiB of values: %d, %d bytes", w.Code, w.Body.Len())
+	}
+}
+
+// TestCompletionsOfHostileTemplates checks that a template which has a long value a thousand times, and values of
+// very many variables, cost no more than they weigh.
+func TestCompletionsOfHostileTemplates(t *testing.T) {
+	issuer := middlewaretest.NewIssuer(t)
+	guard := newGuard(t, issuer, func(c *middleware.Config) { c.Policy = crowded() })
+	var many strings.Builder
+	for i := range 100_000 {
+		fmt.Fprintf(&many, `"v%d":"",`, i)
+	}
+	known := `{` + many.String() + `"a":"` + strings.Repeat("a", 1<<20) + `"}`
+	for _, template := range []string{"notes://x/" + strings.Repeat("{a}", 3000) + "{g}", "notes://x/{g," + strings.Repeat("a,", 3000) + "a}", "notes://x/{g}"} {
+		r := post(issuer, "notes:read notes:write", request("completion/complete", completionOf(template, `{"name":"g","value":""}`, known)))
+		answer := `{"jsonrpc":"2.0","id":7,"result":{"completion":{"values":[` + strings.Repeat(`"b",`, 99) + `"b"]}}}`
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		w := listed(guard, r, "application/json", answer)
+		runtime.ReadMemStats(&after)
+		if used := (after.TotalAlloc - before.TotalAlloc) >> 20; w.Code != http.StatusOK || used > 200 {
+			t.Errorf("%.20s: %d with %d MiB", template, w.Code, used)
+		}
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"strconv"
 	"unicode"
 	"unicode/utf8"
@@ -70,7 +71,13 @@ func (a *wholeAnswer) sendKept() {
 	}
 }
 
-func (a *wholeAnswer) flush() error { return nil } // finish sends the response
+// flush flushes a response of which the beginning was sent. finish sends any other.
+func (a *wholeAnswer) flush() error {
+	if !a.passed {
+		return nil
+	}
+	return http.NewResponseController(a.response.ResponseWriter).Flush()
+}
 
 // finish writes what was not written yet.
 func (a *wholeAnswer) finish() {

@@ -76,7 +76,9 @@ func (c *unusedLists) askAgain(sent map[string]time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for id, at := range c.sentPerson {
-		sent[id] = at // the later time
+		if _, again := sent[id]; again || len(sent) < maxNoted {
+			sent[id] = at // the later time
+		}
 	}
 	c.sentPerson = sent
 }

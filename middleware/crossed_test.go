@@ -110,6 +110,26 @@ func TestOtherAnswersWithoutSession(t *testing.T) {
 	}
 }
 
+// TestLongAnswersAreFlushed checks that an answer which is passed on as it comes is sent when the handler
+// flushes it.
+func TestLongAnswersAreFlushed(t *testing.T) {
+	issuer := middlewaretest.NewIssuer(t)
+	guard := newGuard(t, issuer, func(c *middleware.Config) { c.Policy, c.InsecureUnboundSessions = notesPolicy(), true })
+	w := httptest.NewRecorder()
+	guard.Protect(http.HandlerFunc(func(out http.ResponseWriter, _ *http.Request) {
+		out.Header().Set("Content-Type", jsonType)
+		for _, want := range []bool{false, true} { // the first part is kept, the second one makes it too long
+			_, _ = out.Write([]byte(strings.Repeat(" ", long/2)))
+			if err := http.NewResponseController(out).Flush(); err != nil || w.Flushed != want {
+				t.Errorf("flushed: %t, want %t, %v", w.Flushed, want, err)
+			}
+		}
+	})).ServeHTTP(w, post(issuer, "", request("tools/call", `{"name":"whoami"}`), "Mcp-Session-Id", "s"))
+	if w.Body.Len() != long {
+		t.Errorf("%d bytes", w.Body.Len())
+	}
+}
+
 // lines returns the lines of a stream that are not about its events' ids, the data after the others.
 func lines(text string) string {
 	var data, others []string
